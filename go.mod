@@ -1,0 +1,3 @@
+module github.com/runlot/runlot
+
+go 1.26.8

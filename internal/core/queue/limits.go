@@ -1,0 +1,135 @@
+package queue
+
+import "time"
+
+// Dialect names the configuration language of an app; some limits and defaults differ by it.
+type Dialect string
+
+// The two dialects.
+const (
+	Runlot   Dialect = "runlot"
+	Wrangler Dialect = "wrangler"
+)
+
+// Bounds of messages and consumers that both dialects share. Sources: the two product documents, and Cloudflare Queues
+// where they are silent.
+const (
+	// MaxDelay is the longest delay of a send or a retry.
+	MaxDelay = 24 * time.Hour
+	// MaxSendBatch is the most messages in one sendBatch call.
+	MaxSendBatch = 100
+	// MaxBatchSize is the most messages in one delivered batch.
+	MaxBatchSize = 100
+	// DefaultBatchSize is the batch size of a consumer that names none.
+	DefaultBatchSize = 10
+	// MaxBatchTimeout is the longest wait for a batch to fill.
+	MaxBatchTimeout = 60 * time.Second
+	// DefaultBatchTimeout is the wait of a consumer that names none.
+	DefaultBatchTimeout = 5 * time.Second
+	// DefaultMaxRetries is the number of retries of a consumer that names none.
+	DefaultMaxRetries = 3
+	// MaxConcurrency is the most batches of one queue at the same time.
+	MaxConcurrency = 250
+	// MaxProducerCalls is the most producer calls under way at a time, per queue.
+	MaxProducerCalls = 256
+	// MinRetention, DefaultRetention and MaxRetention bound how long a message stays unsettled.
+	MinRetention     = 60 * time.Second
+	DefaultRetention = 4 * 24 * time.Hour
+	MaxRetention     = 14 * 24 * time.Hour
+	// MaxQueueName is the longest queue name, in bytes.
+	MaxQueueName = 63
+)
+
+// Bounds of the engine: memory, group commits and waits.
+const (
+	// SendTimeout is how long a producer call waits for its commit before it fails with code 10250.
+	SendTimeout = 10 * time.Second
+	// GroupRows and GroupBytes bound one group commit of sends.
+	GroupRows  = 5_000
+	GroupBytes = 4 << 20
+	// GroupWaiting bounds the bytes of sends that wait for a group commit, per database; past it a send waits its turn.
+	GroupWaiting = 64 << 20
+	// SettleRows bounds one group commit of settlements.
+	SettleRows = 10_000
+	// LaneBytes and LaneRows bound what one queue holds in memory ready to be delivered.
+	LaneBytes = 8 << 20
+	LaneRows  = 20_000
+	// StoreLaneBytes bounds what all queues of one database hold in memory.
+	StoreLaneBytes = 256 << 20
+	// DueRows bounds the delayed messages that one queue holds in memory.
+	DueRows = 10_000
+	// ReadRows and ReadBytes bound one read from the store.
+	ReadRows  = 5_000
+	ReadBytes = 4 << 20
+	// InboxRows bounds one drain of the rows that SQL enqueued; InboxEvery is the pause between two looks at an empty inbox.
+	InboxRows  = 1_000
+	InboxEvery = 200 * time.Millisecond
+	// RowOverhead is added to the body's size when a message's memory is counted.
+	RowOverhead = 160
+	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
+	StoreRetryFirst = 50 * time.Millisecond
+	StoreRetryMax   = 2 * time.Second
+)
+
+// Bounds of the runtime.
+const (
+	// DeliveryGrace is added to the batch timeout for the handler time of the runlot dialect.
+	DeliveryGrace = 30 * time.Second
+	// WranglerHandlerTime is the handler time of the wrangler dialect.
+	WranglerHandlerTime = 15 * time.Minute
+	// CancelGrace is how long a cancelled handler may take to let go before its process is killed.
+	CancelGrace = 5 * time.Second
+	// ProbeTime bounds the inspection of a new version's handlers.
+	ProbeTime = 5 * time.Second
+	// StartTime bounds the start of a worker process.
+	StartTime = 15 * time.Second
+	// DrainTime bounds how long a stopping worker process may finish what is in flight.
+	DrainTime = 30 * time.Second
+	// PingEvery and PingTime are the watchdog's rhythm and patience; a process that misses PingMisses answers in a row is killed.
+	PingEvery  = 2 * time.Second
+	PingTime   = 5 * time.Second
+	PingMisses = 2
+	// RestartFirst and RestartMax are the waits before a dead worker process is started again.
+	RestartFirst = 200 * time.Millisecond
+	RestartMax   = 30 * time.Second
+	// HeapMiB is the V8 heap of one worker process, in MiB.
+	HeapMiB = 512
+	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
+	MaxBindingBody = 512 << 10
+	// MaxResultBody is the largest answer to a delivery that is read.
+	MaxResultBody = 1 << 20
+	// MaxTailBody is the largest set of log events of one invocation that is read.
+	MaxTailBody = 4 << 20
+	// MaxBundle is the largest bundle, in bytes.
+	MaxBundle = 64 << 20
+)
+
+// Limits are the bounds and defaults that depend on the dialect.
+type Limits struct {
+	// MessageBytes bounds one serialized body, BatchBytes the sum of the bodies of one sendBatch call.
+	MessageBytes int
+	BatchBytes   int
+	// MaxRetries is the highest number of retries that a consumer may name.
+	MaxRetries int
+	// DefaultBackoff is the wait of a consumer that names none.
+	DefaultBackoff Backoff
+}
+
+// LimitsOf returns the limits of a dialect.
+func LimitsOf(d Dialect) Limits {
+	if d == Wrangler {
+		return Limits{MessageBytes: 128_000, BatchBytes: 256_000, MaxRetries: 100}
+	}
+	return Limits{
+		MessageBytes: 128 << 10, BatchBytes: 256 << 10, MaxRetries: 10,
+		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour},
+	}
+}
+
+// HandlerTime returns how long a handler may take for one batch in this dialect.
+func HandlerTime(d Dialect, batchTimeout time.Duration) time.Duration {
+	if d == Wrangler {
+		return WranglerHandlerTime
+	}
+	return batchTimeout + DeliveryGrace
+}
