@@ -1,0 +1,196 @@
+// Package terminal writes for a person at a terminal: colours only where they are seen, tables that fit the width,
+// durations and sizes in the unit that reads best.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+const (
+	// narrow is the width assumed where there is no terminal to ask.
+	narrow = 80
+	// widest bounds lines on very wide terminals; longer ones are hard to read.
+	widest = 160
+)
+
+// Output is a stream with what is known of its reader.
+type Output struct {
+	w     io.Writer
+	width func() int
+	// Colour is whether escape sequences may be written.
+	Colour bool
+}
+
+// New looks at f: on a terminal the width follows the window, and colours are on unless NO_COLOR is set or TERM is dumb.
+func New(f *os.File) *Output {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return Plain(f, narrow)
+	}
+	width := func() int {
+		columns, _, err := term.GetSize(fd)
+		if err != nil || columns <= 0 {
+			return narrow
+		}
+		return min(columns, widest)
+	}
+	return &Output{w: f, width: width, Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// Plain is an output without colours and with a fixed width.
+func Plain(w io.Writer, width int) *Output {
+	return &Output{w: w, width: func() int { return width }}
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) { return o.w.Write(p) }
+
+// Printf writes formatted text. A reader that has gone away is no reason to fail.
+func (o *Output) Printf(format string, args ...any) { _, _ = fmt.Fprintf(o.w, format, args...) }
+
+// Width is the number of columns.
+func (o *Output) Width() int { return o.width() }
+
+// Style is how a piece of text looks.
+type Style string
+
+// The styles. Colours are the terminal's own sixteen, so that they fit its theme.
+const (
+	Normal Style = ""
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Cyan   Style = "36"
+)
+
+// Paint returns text in a style, or unchanged where colours are off.
+func (o *Output) Paint(s Style, text string) string {
+	if !o.Colour || s == Normal || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// Cell is a piece of a table row.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Table writes rows under a header in aligned columns, indented by two. The last column takes what is left of the width
+// and is cut with an ellipsis if it must be.
+func (o *Output) Table(header []string, rows [][]Cell) {
+	widths := make([]int, len(header))
+	for i, h := range header {
+		widths[i] = utf8.RuneCountInString(h)
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+		}
+	}
+	left := o.Width() - 2
+	for _, w := range widths[:len(widths)-1] {
+		left -= w + 2
+	}
+	line := func(cells []Cell) {
+		var b strings.Builder
+		b.WriteString("  ")
+		for i, c := range cells {
+			if i == len(cells)-1 {
+				b.WriteString(o.Paint(c.Style, Cut(c.Text, max(left, 8))))
+				continue
+			}
+			b.WriteString(o.Paint(c.Style, c.Text))
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Text)+2))
+		}
+		o.Printf("%s\n", strings.TrimRight(b.String(), " "))
+	}
+	head := make([]Cell, len(header))
+	for i, h := range header {
+		head[i] = Cell{Text: h, Style: Dim}
+	}
+	line(head)
+	for _, row := range rows {
+		line(row)
+	}
+}
+
+// Cut shortens text to a number of columns; what was cut is marked by an ellipsis.
+func Cut(text string, columns int) string {
+	if utf8.RuneCountInString(text) <= columns {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:max(columns-1, 0)]) + "…"
+}
+
+// Clean replaces control characters, so that text from elsewhere cannot move the cursor or forge a line.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0):
+			return '�'
+		default:
+			return r
+		}
+	}, text)
+}
+
+// Duration writes d in the unit that reads best: "850 µs", "12 ms", "3.4 s", "2 min", "1 h 5 min".
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return joinUnits(int(d/time.Minute), "min", int(d%time.Minute/time.Second), "s")
+	default:
+		return joinUnits(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "min")
+	}
+}
+
+func joinUnits(a int, unitA string, b int, unitB string) string {
+	if b == 0 {
+		return fmt.Sprintf("%d %s", a, unitA)
+	}
+	return fmt.Sprintf("%d %s %d %s", a, unitA, b, unitB)
+}
+
+// Count writes n with a thin space between thousands.
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, r := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteRune('\u202f')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Plural writes "1 message", "2 messages".
+func Plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%s %ss", Count(int64(n)), word)
+}

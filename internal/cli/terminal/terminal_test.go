@@ -1,0 +1,81 @@
+package terminal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/runlot/runlot/internal/cli/terminal"
+)
+
+func TestTableFitsTheWidth(t *testing.T) {
+	var b strings.Builder
+	out := terminal.Plain(&b, 40)
+	out.Table([]string{"Queue", "Consumer"}, [][]terminal.Cell{
+		{{Text: "jobs"}, {Text: "my-app, batches of 10 or 5 s, 3 retries"}},
+		{{Text: "jobs-dead"}, {Text: "none"}},
+	})
+	want := "" +
+		"  Queue      Consumer\n" +
+		"  jobs       my-app, batches of 10 or 5…\n" +
+		"  jobs-dead  none\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestPaintIsPlainWithoutColour(t *testing.T) {
+	out := terminal.Plain(&strings.Builder{}, 80)
+	if got := out.Paint(terminal.Red, "x"); got != "x" {
+		t.Errorf("without colour: %q", got)
+	}
+	out.Colour = true
+	if got := out.Paint(terminal.Red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("with colour: %q", got)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		850 * time.Microsecond:          "850 µs",
+		12*time.Millisecond + 900:       "12 ms",
+		3400 * time.Millisecond:         "3.4 s",
+		2 * time.Second:                 "2 s",
+		42 * time.Second:                "42 s",
+		2 * time.Minute:                 "2 min",
+		2*time.Minute + 5*time.Second:   "2 min 5 s",
+		time.Hour + 5*time.Minute:       "1 h 5 min",
+		24 * time.Hour:                  "24 h",
+		9*time.Second + 940_000_000*0.1: "9.1 s",
+	} {
+		if got := terminal.Duration(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567", -1000: "-1\u202f000", -100: "-100"} {
+		if got := terminal.Count(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestCleanStopsEscapes(t *testing.T) {
+	if got := terminal.Clean("a\x1b[2Jb\r\nc\u009bd\te"); got != "a�[2Jb��c�d e" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		columns int
+		want    string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöüß", 3, "äö…"}, {"ab", 0, "…"}} {
+		if got := terminal.Cut(c.text, c.columns); got != c.want {
+			t.Errorf("%q in %d: got %q, want %q", c.text, c.columns, got, c.want)
+		}
+	}
+}
