@@ -65,7 +65,7 @@ deps:
 
 # Go tools have a module of their own, so that what they import never mixes with what the product imports. The binary
 # is kept, since linking it takes longer than most lint runs.
-$(LINT): go.mod tools/go.mod tools/go.sum
+$(LINT): tools/go.mod tools/go.sum
 	@echo "building golangci-lint"
 	@go build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
