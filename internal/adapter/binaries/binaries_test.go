@@ -3,7 +3,9 @@ package binaries_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -228,5 +230,41 @@ func TestVersionOfSomethingElse(t *testing.T) {
 	_, err = binaries.Paths{Workerd: good, Postgres: dir}.Version(ended)
 	if !errors.Is(err, context.Canceled) || fault.KindOf(err) != fault.Internal {
 		t.Errorf("after the end of its context: %v", err)
+	}
+}
+
+// TestBesideTheProgram runs a copy of this test program that lies beside a node_modules folder, through a link that does
+// not, as an installed command is run.
+func TestBesideTheProgram(t *testing.T) {
+	workerd, postgres := names(t)
+	if os.Getenv("BINARIES_TEST_CHILD") != "" {
+		paths, err := binaries.Find()
+		fmt.Printf("found %s %s %v\n", paths.Workerd, paths.Postgres, err)
+		return
+	}
+	root, err := filepath.EvalSymlinks(alone(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("found %s %s <nil>\n",
+		write(t, filepath.Join(root, "node_modules", workerd), 0o755, ""),
+		makeInstall(t, filepath.Join(root, "node_modules", postgres)))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "runlot")
+	if err := os.Symlink(write(t, filepath.Join(root, "bin", "runlot"), 0o755, string(text)), link); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), link, "-test.run=^TestBesideTheProgram$")
+	child.Env = append(os.Environ(), "BINARIES_TEST_CHILD=1")
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v, %s\nwant %s", err, out, want)
 	}
 }
