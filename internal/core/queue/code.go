@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -29,8 +29,8 @@ func CheckDraft(l Limits, d *Draft) *fault.Error {
 	}
 	if d.Delay != nil {
 		if _, clamped := ClampDelay(*d.Delay); clamped {
-			return fault.New(fault.Invalid, CodeMetadataInvalid, "delay of %d seconds is outside 0 to %d",
-				int64(d.Delay.Seconds()), int64(MaxDelay.Seconds()))
+			return fault.New(fault.Invalid, CodeMetadataInvalid, "delay of %s seconds is outside 0 to %d",
+				strconv.FormatFloat(d.Delay.Seconds(), 'f', -1, 64), int64(MaxDelay.Seconds()))
 		}
 	}
 	return nil
@@ -47,7 +47,7 @@ func CheckBatch(l Limits, drafts []Draft) *fault.Error {
 	total := 0
 	for i := range drafts {
 		if f := CheckDraft(l, &drafts[i]); f != nil {
-			return fault.New(f.Kind, f.Code, "%s", fmt.Sprintf("message %d: %s", i, f.Message))
+			return fault.New(f.Kind, f.Code, "message %d: %s", i, f.Message)
 		}
 		total += len(drafts[i].Body)
 	}

@@ -33,8 +33,11 @@ type Backoff struct {
 func (b Backoff) Delay(failures int) time.Duration {
 	d := b.First
 	for range failures - 1 {
-		if d >= b.Max || d == 0 {
-			break
+		if d == 0 {
+			return 0
+		}
+		if d >= b.Max-d {
+			return b.Max
 		}
 		d *= 2
 	}

