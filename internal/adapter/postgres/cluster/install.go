@@ -57,7 +57,7 @@ func (c *Cluster) prepareInstall(ctx context.Context) (*install, error) {
 	if err != nil {
 		return nil, brokenInstall(c.options.Install, err, "%v", err)
 	}
-	for _, name := range []string{"initdb", "postgres"} {
+	for _, name := range []string{initProgram, serverProgram} {
 		if _, err := os.Stat(filepath.Join(dir, "bin", name)); err != nil {
 			return nil, brokenInstall(dir, err, "bin/%s is missing", name)
 		}
@@ -86,7 +86,7 @@ var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
 
 // readVersion runs the server's program as its user, which also shows that it starts at all.
 func (c *Cluster) readVersion(ctx context.Context, inst *install) error {
-	cmd := c.command(ctx, inst, "postgres", "--version")
+	cmd := c.command(ctx, inst, serverProgram, "--version")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
