@@ -55,15 +55,16 @@ type facts struct {
 func Check(ctx context.Context, url string) (*Report, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The parser leaves the password out of its message.
+		// The parser's words are left out: of an address that it cannot take apart they may show the password.
 		return nil, fault.New(fault.Invalid, "database_url", "the database address cannot be read").
-			WithHint("it looks like postgres://user:password@host:5432/database").WithCause(err)
+			WithHint("it looks like postgres://user:password@host:5432/database; in the password, characters such as @ : / ? # %% are written as %%40 %%3A %%2F %%3F %%23 %%25")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = checkTimeout
 	}
 	// A pooler between may not know prepared statements.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.RuntimeParams["client_encoding"] = "UTF8"
 	where := fmt.Sprintf("database %s at %s", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
 	f, err := gather(ctx, config)
 	if err != nil {

@@ -31,10 +31,10 @@ type Access struct {
 }
 
 // OwnerURL returns the address for the product's own sessions.
-func (a Access) OwnerURL() string { return address(a.SocketDir, a.Port, a.Database, a.Owner) } //nolint:gocritic // called on what EnsureDatabase returns
+func (a Access) OwnerURL() string { return address(a.SocketDir, a.Port, a.Database, a.Owner) }
 
 // AppURL returns the address for the apps' own statements.
-func (a Access) AppURL() string { return address(a.SocketDir, a.Port, a.Database, a.App) } //nolint:gocritic // called on what EnsureDatabase returns
+func (a Access) AppURL() string { return address(a.SocketDir, a.Port, a.Database, a.App) }
 
 func address(dir string, port int, database string, role Role) string {
 	u := url.URL{

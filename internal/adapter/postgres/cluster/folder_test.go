@@ -90,11 +90,10 @@ func startByHand(t *testing.T, dir string, settings ...string) (string, *exec.Cm
 	if err := os.Chmod(run, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-D", dataOf(dir), "-c", "unix_socket_directories=" + run, "-c", "listen_addresses="}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(install, "bin", "postgres"), "-D", dataOf(dir), "-c", "unix_socket_directories="+run, "-c", "listen_addresses=")
 	for _, s := range settings {
-		args = append(args, "-c", s)
+		cmd.Args = append(cmd.Args, "-c", s)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(install, "bin", "postgres"), args...)
 	info, err := os.Stat(dataOf(dir))
 	if err != nil {
 		t.Fatal(err)

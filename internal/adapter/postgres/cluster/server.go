@@ -142,10 +142,11 @@ func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 func (c *Cluster) explain(what string, p *process) error {
 	text := p.log.tail()
 	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(p.err)
+	const fullDisk = "free space on the disk of the state folder"
 	for _, known := range []struct{ words, hint string }{
-		{"Check free disk space", "free space on the disk of the state folder"},
-		{"No space left on device", "free space on the disk of the state folder"},
-		{"Disk quota exceeded", "free space on the disk of the state folder"},
+		{"No space left on device", fullDisk},
+		{"Check free disk space", fullDisk},
+		{"Disk quota exceeded", fullDisk},
 		{"Cannot allocate memory", "give the machine or the container more memory"},
 		{"error while loading shared libraries", installHint},
 		{"incompatible with server", "the data was made by another build of PostgreSQL: go back to that one"},
