@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -84,6 +85,10 @@ func TestSettings(t *testing.T) {
 	}
 	if got := filepath.Join(socketDir, ".s.PGSQL."+strconv.Itoa(port)); got != c.SocketPath() {
 		t.Errorf("socket %s, path %s", got, c.SocketPath())
+	}
+	// A Ctrl-C at the terminal goes to a whole process group.
+	if group, err := syscall.Getpgid(c.PID()); err != nil || group == syscall.Getpgrp() {
+		t.Errorf("the server is in this process's group (%v)", err)
 	}
 	if os.Geteuid() == 0 {
 		if info, err := os.Stat("/proc/" + strconv.Itoa(c.PID())); err != nil || info.Sys().(*syscall.Stat_t).Uid == 0 {
@@ -240,8 +245,20 @@ func TestStaleFilesDoNotHinder(t *testing.T) {
 	c, _ := start(t, dir)
 	socket := c.SocketPath()
 	stop(t, c)
-	// By now the process ids in the files are another's: this process's own.
-	pid := strconv.Itoa(os.Getpid())
+	// By now the process ids in the files are another program's, of the same user: PostgreSQL would refuse to start.
+	another := exec.CommandContext(t.Context(), "sleep", "1000")
+	info, err := os.Stat(dataOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t); os.Geteuid() == 0 {
+		another.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+	}
+	if err := another.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { another.Process.Kill(); another.Wait() })
+	pid := strconv.Itoa(another.Process.Pid)
 	write(t, filepath.Join(dataOf(dir), "postmaster.pid"), strings.Join([]string{pid, dataOf(dir), "1", "5432", filepath.Dir(socket), "", "1 1", "ready", ""}, "\n"))
 	write(t, socket, "")
 	write(t, socket+".lock", pid+"\n")
