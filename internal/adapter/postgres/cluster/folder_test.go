@@ -128,8 +128,7 @@ func pristine(t *testing.T) string {
 	if install, err = filepath.EvalSymlinks(install); err != nil {
 		t.Fatal(err)
 	}
-	// The links are listed from the folder above.
-	to := filepath.Join(newDir(t), "native")
+	to := filepath.Join(newDir(t), "build")
 	if err := os.CopyFS(to, os.DirFS(install)); err != nil {
 		t.Fatal(err)
 	}
