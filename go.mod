@@ -5,7 +5,15 @@ go 1.26.8
 require golang.org/x/term v0.48.0
 
 require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+require (
 	github.com/google/go-cmp v0.7.0
+	github.com/jackc/pgx/v5 v5.13.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.50.0 // indirect
 	pgregory.net/rapid v1.3.0
 )
