@@ -40,6 +40,8 @@ type Choice struct {
 	File string
 	// Env is the section of a wrangler file's `env` (--env); "" is the top level.
 	Env string
+	// NoSecrets leaves .dev.vars and .env alone: they are for a developer's machine and not part of what is deployed.
+	NoSecrets bool
 }
 
 // Loaded is a project's configuration.
@@ -67,10 +69,7 @@ func Load(dir string, choice Choice) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := filepath.ToSlash(file)
-	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-		shown = filepath.ToSlash(rel)
-	}
+	shown := show(dir, file)
 	text, err := read(file, shown)
 	if err != nil {
 		return nil, err
@@ -81,9 +80,11 @@ func Load(dir string, choice Choice) (*Loaded, error) {
 	if err != nil && !broken {
 		return nil, err
 	}
-	env, err := readSecrets(filepath.Dir(file), filepath.Dir(shown), choice.Env)
-	if err != nil {
-		return nil, err
+	env := &secrets{}
+	if !choice.NoSecrets {
+		if env, err = readSecrets(filepath.Dir(file), filepath.Dir(shown), choice.Env); err != nil {
+			return nil, err
+		}
 	}
 	problems = slices.Concat(problems, warnings, env.problems)
 	if !broken {
@@ -97,6 +98,17 @@ func Load(dir string, choice Choice) (*Loaded, error) {
 	}
 	l.Manifest, l.Warnings, l.SecretFiles = manifest, problems, env.files
 	return l, nil
+}
+
+// show names a file in diagnostics: as it is relative to the working directory when dir is, so that a terminal can open
+// it, else relative to dir.
+func show(dir, file string) string {
+	if filepath.IsAbs(dir) {
+		if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+			file = rel
+		}
+	}
+	return filepath.ToSlash(file)
 }
 
 // compile chooses the dialect by the name of the file.

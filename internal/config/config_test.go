@@ -46,6 +46,21 @@ func TestFileAnywhere(t *testing.T) {
 	}
 }
 
+// TestFileIsShownFromHere: a folder given relative to the working directory leads to the file in every diagnostic.
+func TestFileIsShownFromHere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("apps/one", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, "apps/one", map[string]string{"runlot.json": `{"name": 1}`, ".env": "x"})
+	_, err := config.Load("apps/one", config.Choice{})
+	want := "apps/one/.env:1:1: error: the line is not NAME=value\n    hint: write NAME=value, or begin a comment with #\n" +
+		"apps/one/runlot.json:1:10: error: `name` must be a string, found 1"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"runlot.json": `{"name": "a"}`, ".env": "", ".env.local": "A=1", ".env.other": "A=2"})
@@ -56,6 +71,19 @@ func TestSecretFiles(t *testing.T) {
 	want := []string{filepath.Join(dir, ".env"), filepath.Join(dir, ".env.local")}
 	if diff := cmp.Diff(want, loaded.SecretFiles); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWithoutSecrets: what a developer has beside the file changes nothing of what is deployed.
+func TestWithoutSecrets(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"runlot.json": `{"name": "a", "vars": {"STAGE": "live"}}`, ".dev.vars": "STAGE=dev\nnot even valid"})
+	loaded, err := config.Load(dir, config.Choice{NoSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(loaded.Manifest.Vars["STAGE"]); got != `"live"` || len(loaded.Secrets)+len(loaded.SecretFiles)+len(loaded.Warnings) > 0 {
+		t.Errorf("loaded %+v", loaded)
 	}
 }
 

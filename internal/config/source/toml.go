@@ -54,9 +54,12 @@ func (d *Document) tomlError(err error) Problems {
 	line = min(max(line, 1), len(d.lines))
 	offset := min(d.lines[line-1]+max(column, 1)-1, len(d.text))
 	message := strings.TrimPrefix(decode.Error(), "toml: ")
-	if strings.HasPrefix(message, "expected keyword") || strings.HasSuffix(message, "at start of value") {
+	if strings.HasPrefix(message, "expected keyword") || strings.HasPrefix(message, "expected value") || strings.HasSuffix(message, "at start of value") {
 		word, _, _ := strings.Cut(string(d.text[offset:]), "\n")
 		word, _, _ = strings.Cut(strings.TrimSpace(word), " ")
+		if word == "" || word == "=" {
+			return d.fail(offset, "a string is written in quotes", "a value is missing after `=`")
+		}
 		return d.fail(offset, "a string must be in quotes; true and false are written small",
 			"%s is not a TOML value", Quote(strings.TrimRight(word, ",]}")))
 	}
