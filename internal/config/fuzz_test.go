@@ -43,6 +43,7 @@ func seed(f *testing.F, suffixes ...string) {
 	}
 	f.Add([]byte("\xef\xbb\xbf{}"))
 	f.Add([]byte("\xff"))
+	f.Add([]byte("\"€"))
 	f.Add([]byte("{\"a\": \"\x00"))
 }
 
@@ -54,7 +55,7 @@ func inside(t *testing.T, text []byte, problems source.Problems) {
 		if d.Line < 1 || d.Line > len(lines) || d.Column < 1 || d.Column > utf8.RuneCountInString(lines[d.Line-1])+1 {
 			t.Errorf("outside the file: %s", d)
 		}
-		if d.Message == "" || strings.Contains(d.Message, "\n") || strings.Contains(d.Message, "%!") {
+		if d.Message == "" || strings.Contains(d.Message, "\n") || (strings.Contains(d.Message, "%!") && !strings.Contains(string(text), "%")) {
 			t.Errorf("a message that is none: %q", d.Message)
 		}
 	}

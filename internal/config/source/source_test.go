@@ -122,6 +122,8 @@ func TestWhatIsRefusedBeforeReading(t *testing.T) {
 		{"control character", "{\"a\": \"\x01\"}", "f:1:8: error: a string cannot hold the character U+0001", ParseJSONC},
 		{"TOML value missing", "a = \nb = 1", "f:1:5: error: a value is missing after `=`", ParseTOML},
 		{"TOML value missing at the end", "a =", "f:1:3: error: a value is missing after `=`", ParseTOML},
+		{"TOML error in a character", "\"€", "f:1:2: error: unterminated basic string", ParseTOML},
+		{"continuation byte", "\x9f", "f:1:1: error: the file is not valid UTF-8 here", ParseJSONC},
 		{"deep TOML array", "a = " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested more than 100 deep", ParseTOML},
 		{"deep TOML table", deepTable, "f:1:202: error: tables and arrays are nested more than 100 deep", ParseTOML},
 		{"deep TOML key", strings.Repeat("a.", queue.MaxConfigDepth+1) + "a = 1", "nested more than 100 deep", ParseTOML},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/big"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -53,6 +54,9 @@ func (d *Document) tomlError(err error) Problems {
 	line, column := decode.Position()
 	line = min(max(line, 1), len(d.lines))
 	offset := min(d.lines[line-1]+max(column, 1)-1, len(d.text))
+	for offset < len(d.text) && !utf8.RuneStart(d.text[offset]) {
+		offset-- // the decoder counts bytes and may point into a character
+	}
 	message := strings.TrimPrefix(decode.Error(), "toml: ")
 	if strings.HasPrefix(message, "expected keyword") || strings.HasPrefix(message, "expected value") || strings.HasSuffix(message, "at start of value") {
 		word, _, _ := strings.Cut(string(d.text[offset:]), "\n")
