@@ -13,7 +13,10 @@ require (
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/pelletier/go-toml/v2 v2.4.3
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/tools v0.52.0
 	pgregory.net/rapid v1.3.0
 )

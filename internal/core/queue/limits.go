@@ -104,6 +104,16 @@ const (
 	MaxBundle = 64 << 20
 )
 
+// Bounds of configuration files.
+const (
+	// MaxConfigFile is the largest configuration or secrets file that is read, in bytes.
+	MaxConfigFile = 1 << 20
+	// MaxConfigDepth is how deep objects and arrays may nest in one.
+	MaxConfigDepth = 100
+	// MaxProblems is the most problems that are listed of one.
+	MaxProblems = 100
+)
+
 // Limits are the bounds and defaults that depend on the dialect.
 type Limits struct {
 	// MessageBytes bounds one serialized body, BatchBytes the sum of the bodies of one sendBatch call.
