@@ -102,6 +102,8 @@ const (
 	MaxTailBody = 4 << 20
 	// MaxBundle is the largest bundle, in bytes.
 	MaxBundle = 64 << 20
+	// MaxBuildMessages is the most errors, and the most warnings, of one build that are shown.
+	MaxBuildMessages = 20
 )
 
 // Limits are the bounds and defaults that depend on the dialect.
