@@ -102,6 +102,12 @@ const (
 	MaxTailBody = 4 << 20
 	// MaxBundle is the largest bundle, in bytes.
 	MaxBundle = 64 << 20
+	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.
+	WatchQuiet = 100 * time.Millisecond
+	WatchWait  = time.Second
+	// WatchFiles and WatchFolders bound what is watched for changes.
+	WatchFiles   = 20_000
+	WatchFolders = 4_096
 	// MaxBuildMessages is the most errors, and the most warnings, of one build that are shown.
 	MaxBuildMessages = 20
 )
