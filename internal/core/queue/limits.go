@@ -96,6 +96,8 @@ const (
 	HeapMiB = 512
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
+	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
+	MaxBindingDiscard = 128 << 20
 	// MaxResultBody is the largest answer to a delivery that is read.
 	MaxResultBody = 1 << 20
 	// MaxTailBody is the largest set of log events of one invocation that is read.
