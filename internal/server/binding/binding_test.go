@@ -105,7 +105,7 @@ func call(h http.Handler, method, path, body string, headers ...string) string {
 	if w.Code == http.StatusOK {
 		return w.Body.String()
 	}
-	return fmt.Sprintf("%d %s (%s)%s", w.Code, w.Header().Get("CF-Queues-Error-Cause"), w.Header().Get("CF-Queues-Error-Code"), w.Body.String())
+	return fmt.Sprintf("%d %s (%s)%s", w.Code, w.Header().Get("Cf-Queues-Error-Cause"), w.Header().Get("Cf-Queues-Error-Code"), w.Body.String())
 }
 
 // frame writes a batch as workerd does. Each message is content type, body and delay; an empty delay is none.
@@ -194,7 +194,7 @@ func TestLimitsAtBothSides(t *testing.T) {
 		{queue.Runlot, "frame in another order", "/batch", ` {"messages": [ {"contentType":"text","body":"YQ=="} ]} `, [2]string{}, ok},
 		{queue.Runlot, "request size", "/batch", frame([3]string{"json", "1", ""}) + x(queue.MaxBindingBody-len(frame([3]string{"json", "1", ""}))), [2]string{}, "400 the batch request is not JSON (10208)"},
 		{queue.Runlot, "request size +1", "/batch", x(queue.MaxBindingBody + 1), [2]string{}, "429 batch request exceeds limit of 524288 bytes (10205)"},
-		{queue.Runlot, "request size, by bytes", "/batch", x(queue.MaxBindingBody + 1), [2]string{"CF-Queue-Batch-Bytes", "300000"}, "429 batch size of 300000 bytes exceeds limit of 262144 bytes (10205)"},
+		{queue.Runlot, "request size, by bytes", "/batch", x(queue.MaxBindingBody + 1), [2]string{"Cf-Queue-Batch-Bytes", "300000"}, "429 batch size of 300000 bytes exceeds limit of 262144 bytes (10205)"},
 	} {
 		t.Run(string(c.dialect)+" "+c.name, func(t *testing.T) {
 			h := New(Options{Manifest: manifest(c.dialect), Queues: &fakeQueues{}, Gate: NewGate(), Log: slog.New(slog.DiscardHandler)})
@@ -216,11 +216,11 @@ func TestUnknownLength(t *testing.T) {
 		"/batch":   {queue.MaxBindingBody: "10208", queue.MaxBindingBody + 1: "10205", 5 << 20: "10205"},
 	} {
 		for size, code := range sizes {
-			r := httptest.NewRequest("POST", path, io.LimitReader(zeros{}, int64(size)))
+			r := httptest.NewRequest(http.MethodPost, path, io.LimitReader(zeros{}, int64(size)))
 			r.Header.Set(Header, "JOBS")
 			w := httptest.NewRecorder()
 			newHandler(&fakeQueues{}).ServeHTTP(w, r)
-			if got := w.Header().Get("CF-Queues-Error-Code"); got != code {
+			if got := w.Header().Get("Cf-Queues-Error-Code"); got != code {
 				t.Errorf("%s %d: code %q, want %q", path, size, got, code)
 			}
 		}
@@ -341,9 +341,9 @@ func TestGateIsShared(t *testing.T) {
 	gate, q := NewGate(), &slowQueues{entered: make(chan string), released: make(chan struct{})}
 	other := manifest(queue.Runlot)
 	other.Database = "other"
-	processes := []http.Handler{}
-	for _, m := range []*app.Manifest{manifest(queue.Runlot), manifest(queue.Wrangler), other} {
-		processes = append(processes, New(Options{Manifest: m, Queues: q, Gate: gate, Log: slog.New(slog.DiscardHandler)}))
+	var processes [3]http.Handler
+	for i, m := range []*app.Manifest{manifest(queue.Runlot), manifest(queue.Wrangler), other} {
+		processes[i] = New(Options{Manifest: m, Queues: q, Gate: gate, Log: slog.New(slog.DiscardHandler)})
 	}
 	var calls sync.WaitGroup
 	start := func(h http.Handler, method, path, binding string) {
@@ -418,7 +418,7 @@ func TestSocket(t *testing.T) {
 	}}}
 	defer client.CloseIdleConnections()
 	post := func(ctx context.Context, size int) (int, error) {
-		r, err := http.NewRequestWithContext(ctx, "POST", "http://fake-host/message", strings.NewReader(strings.Repeat("x", size)))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://fake-host/message", strings.NewReader(strings.Repeat("x", size)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,11 +465,11 @@ func TestSocket(t *testing.T) {
 }
 
 func TestEarlyEnd(t *testing.T) {
-	r := httptest.NewRequest("POST", "/batch", io.MultiReader(strings.NewReader(`{"mess`), broken{}))
+	r := httptest.NewRequest(http.MethodPost, "/batch", io.MultiReader(strings.NewReader(`{"mess`), broken{}))
 	r.Header.Set(Header, "JOBS")
 	w := httptest.NewRecorder()
 	newHandler(&fakeQueues{}).ServeHTTP(w, r)
-	if w.Header().Get("CF-Queues-Error-Code") != queue.CodeBodyMalformed {
+	if w.Header().Get("Cf-Queues-Error-Code") != queue.CodeBodyMalformed {
 		t.Errorf("%v", w.Header())
 	}
 }
@@ -521,7 +521,7 @@ func benchmark(b *testing.B, h http.Handler, path string, body []byte) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	reader := bytes.NewReader(body)
-	r := httptest.NewRequest("POST", path, reader)
+	r := httptest.NewRequest(http.MethodPost, path, reader)
 	r.Header.Set(Header, "JOBS")
 	r.Header.Set("X-Msg-Fmt", "json")
 	for b.Loop() {

@@ -27,8 +27,8 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 			h.log.ErrorContext(r.Context(), "producer call failed", "binding", r.Header.Get(Header), "call", r.URL.Path, "error", fault.Detail(err))
 		}
 	}
-	w.Header().Set("CF-Queues-Error-Code", ascii(code))
-	w.Header().Set("CF-Queues-Error-Cause", ascii(cause))
+	w.Header().Set("Cf-Queues-Error-Code", ascii(code))
+	w.Header().Set("Cf-Queues-Error-Cause", ascii(cause))
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(status(f.Kind))
 }

@@ -31,11 +31,7 @@ func (h *handler) readMessage(w http.ResponseWriter, r *http.Request, p *app.Pro
 		return nil, fault.New(fault.Limit, queue.CodeMessageSize, "message length of %d bytes exceeds limit of %d", r.ContentLength, h.limits.MessageBytes)
 	}
 	// The body is kept by the broker: it gets memory of its own, exactly as much as it needs.
-	size := r.ContentLength
-	if size < 0 {
-		size = 0
-	}
-	body, err := readAll(w, r, make([]byte, 0, size), h.limits.MessageBytes+1)
+	body, err := readAll(w, r, make([]byte, 0, max(r.ContentLength, 0)), h.limits.MessageBytes+1)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +104,13 @@ func (h *handler) readBatch(w http.ResponseWriter, r *http.Request, p *app.Produ
 
 // tooLarge says which limit a batch breaks whose body is not even read, by what workerd says about it.
 func (h *handler) tooLarge(r *http.Request) *fault.Error {
-	if count, err := strconv.Atoi(r.Header.Get("CF-Queue-Batch-Count")); err == nil && count > queue.MaxSendBatch {
+	if count, err := strconv.Atoi(r.Header.Get("Cf-Queue-Batch-Count")); err == nil && count > queue.MaxSendBatch {
 		return fault.New(fault.Limit, queue.CodeBatchCount, "batch message count of %d exceeds limit of %d", count, queue.MaxSendBatch)
 	}
-	if largest, err := strconv.Atoi(r.Header.Get("CF-Queue-Largest-Msg")); err == nil && largest > h.limits.MessageBytes {
+	if largest, err := strconv.Atoi(r.Header.Get("Cf-Queue-Largest-Msg")); err == nil && largest > h.limits.MessageBytes {
 		return fault.New(fault.Limit, queue.CodeMessageSize, "message length of %d bytes exceeds limit of %d", largest, h.limits.MessageBytes)
 	}
-	if size, err := strconv.Atoi(r.Header.Get("CF-Queue-Batch-Bytes")); err == nil && size > h.limits.BatchBytes {
+	if size, err := strconv.Atoi(r.Header.Get("Cf-Queue-Batch-Bytes")); err == nil && size > h.limits.BatchBytes {
 		return fault.New(fault.Limit, queue.CodeBatchSize, "batch size of %d bytes exceeds limit of %d bytes", size, h.limits.BatchBytes)
 	}
 	return fault.New(fault.Limit, queue.CodeBatchSize, "batch request exceeds limit of %d bytes", queue.MaxBindingBody)
@@ -173,7 +169,7 @@ func checkText(d *queue.Draft) *fault.Error {
 			return fault.New(fault.Invalid, queue.CodeBodyInvalid,
 				`the body is undefined: content type "json" cannot carry a function, a symbol or undefined`)
 		}
-		if !utf8.Valid(d.Body) || !json.Valid(d.Body) {
+		if !utf8.Valid(d.Body) || !isCompactJSON(d.Body) && !json.Valid(d.Body) {
 			return fault.New(fault.Invalid, queue.CodeBodyInvalid, `the body is not JSON, which content type "json" wants`)
 		}
 	case queue.Text:
