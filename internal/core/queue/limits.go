@@ -96,12 +96,22 @@ const (
 	HeapMiB = 512
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
+	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
+	MaxBindingDiscard = 128 << 20
 	// MaxResultBody is the largest answer to a delivery that is read.
 	MaxResultBody = 1 << 20
 	// MaxTailBody is the largest set of log events of one invocation that is read.
 	MaxTailBody = 4 << 20
 	// MaxBundle is the largest bundle, in bytes.
 	MaxBundle = 64 << 20
+	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.
+	WatchQuiet = 100 * time.Millisecond
+	WatchWait  = time.Second
+	// WatchFiles and WatchFolders bound what is watched for changes.
+	WatchFiles   = 20_000
+	WatchFolders = 4_096
+	// MaxBuildMessages is the most errors, and the most warnings, of one build that are shown.
+	MaxBuildMessages = 20
 )
 
 // Bounds of configuration files.
