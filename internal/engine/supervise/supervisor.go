@@ -1,11 +1,8 @@
-// Package supervise keeps one version of one app running: it starts a new version before it ends the old one, starts a
-// process that died again with back-off, and drains what it replaces.
 package supervise
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -13,106 +10,211 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// Process is a running process of one version.
-type Process interface {
-	comparable
-	// Done is closed when the process has ended, however it did.
-	Done() <-chan struct{}
-	// Err says why it ended; it is read after Done is closed. Nil is an end without an error.
-	Err() error
-	// Drain lets what is in flight finish until ctx ends, ends the process then, and returns when it is gone. An error is
-	// what a person should know about the end; the process is gone all the same.
-	Drain(ctx context.Context) error
-}
+// ErrStopped is the reason of OnDown at a stop, and the error of a deployment to a stopped supervisor.
+var ErrStopped = errors.New("the app was stopped")
 
-// Options are what a Supervisor of processes P of versions V needs. All fields are required. The callbacks are called
-// one at a time, in the order of events; they must return soon and must not call the supervisor.
-type Options[V any, P Process] struct {
-	App string
-	// Start starts a process and returns when it is ready to serve. When ctx ends first, nothing of it may stay.
-	Start func(ctx context.Context, version V) (P, error)
-	// OnLive: from now on this process serves.
-	OnLive func(process P, version V)
-	// OnDown: the process that served does so no more, and none has taken its place yet. The reason is ErrStopped when it
-	// is on purpose.
-	OnDown func(reason error)
-	Log    *slog.Logger
-}
-
-// Phase is what a supervisor is doing.
-type Phase string
-
-// The phases of a supervisor.
-const (
-	// Stopped: nothing runs, because nothing was deployed yet or Stop was called.
-	Stopped Phase = "stopped"
-	// Starting: the first process of the version is being started, and no other serves.
-	Starting Phase = "starting"
-	// Live: a process serves.
-	Live Phase = "live"
-	// Restarting: the process died or did not start; it is tried again at State.NextTry.
-	Restarting Phase = "restarting"
-)
-
-// State is a supervisor's state, for display.
-type State[V any] struct {
-	Phase Phase
-	// Version is the version that is live or is to be; its zero value when there is none.
-	Version V
-	// Since is when the phase began.
-	Since time.Time
-	// Restarts counts the processes of this version that were started again after one died.
-	Restarts int
-	// NextTry is when the next start is tried; zero while one is under way or none is needed.
-	NextTry time.Time
-	// Reason is why the version is not live, or why its last process ended; nil when nothing went wrong.
-	Reason error
-}
-
-// Errors of a supervisor.
 var (
-	// ErrStopped is the reason of OnDown at a stop, and the error of a deployment to a stopped supervisor.
-	ErrStopped = errors.New("the app was stopped")
-	errEnded   = errors.New("the worker process ended by itself")
+	errEnded     = errors.New("the worker process ended by itself")
+	errStartTime = errors.New("the start outlived its time")
 )
 
-// Supervisor keeps one version of one app running.
+// Supervisor keeps one version of one app running. Its methods may be called from several goroutines.
 type Supervisor[V any, P Process] struct {
 	options Options[V, P]
-	// working ends when the supervisor stops.
-	stop context.CancelFunc
-	// deploying is held by the deployment under way: one at a time.
-	deploying chan struct{}
-	requests  chan request[V, P]
-	stopping  chan struct{}
-	ended     chan struct{}
-	tasks     sync.WaitGroup
+	// working is the lifetime of everything that the supervisor starts; stop ends it. cut ends draining, the time of which
+	// may be the rest of a stop.
+	working  context.Context //nolint:containedctx // the supervisor's own lifetime, from New to Stop; no caller's context
+	stop     context.CancelFunc
+	draining context.Context //nolint:containedctx // the lifetime of processes that drain; it outlives working
+	cut      context.CancelFunc
+	// deploying is held by the deployment under way.
+	deploying   chan struct{}
+	deployments chan deployment[V, P]
+	ended       chan struct{}
+	tasks       sync.WaitGroup
 
-	mu        sync.Mutex
-	stopped   bool
-	limit     context.Context //nolint:containedctx // the bound of the last drains is known only when Stop is called
-	state     State[V]
-	drainings []context.CancelFunc
+	mu      sync.Mutex
+	stopped bool
+	state   State[V]
 }
 
-// request asks the loop to make a version the one to run: with its process, or, when process is nil, by starting one.
-type request[V any, P Process] struct {
+// deployment asks the loop to take over a version: with the process that was started for it, or, when resume is set, by
+// starting one.
+type deployment[V any, P Process] struct {
 	version V
 	process P
-	started bool
-	done    chan struct{}
+	resume  bool
+	done    chan error
 }
 
-// New returns a supervisor that runs nothing yet. Its goroutines end with Stop.
+// New returns a supervisor that runs nothing yet. Stop has to be called to end its goroutine.
 func New[V any, P Process](o Options[V, P]) *Supervisor[V, P] {
 	o.Log = o.Log.With("app", o.App)
 	s := &Supervisor[V, P]{
-		options: o, deploying: make(chan struct{}, 1), requests: make(chan request[V, P]),
-		stopping: make(chan struct{}), ended: make(chan struct{}),
+		options: o, deploying: make(chan struct{}, 1), deployments: make(chan deployment[V, P]), ended: make(chan struct{}),
+		state: State[V]{Phase: Stopped, Since: time.Now()},
 	}
-	s.state = State[V]{Phase: Stopped, Since: time.Now()}
-	working, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	go s.loop(working)
+	s.working, s.stop = context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
+	s.draining, s.cut = context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
+	go newLoop(s).run()
 	return s
+}
+
+// Deploy makes a version live: it starts its process beside the one that serves, switches, and drains the old process in
+// the background, for at most queue.DrainTime. When the new process does not start within queue.StartTime, or ctx ends
+// first, nothing has changed and the error says why. A deployment during a back-off does not wait for it. Deployments
+// take turns. After Stop it fails with ErrStopped.
+func (s *Supervisor[V, P]) Deploy(ctx context.Context, version V) error {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	first := s.firstStarts(version)
+	err = s.deploy(ctx, version)
+	if err != nil && first {
+		s.firstFailed(err)
+	}
+	return err
+}
+
+func (s *Supervisor[V, P]) deploy(ctx context.Context, version V) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.working, cancel)() //nolint:contextcheck // both the caller and Stop may end the start
+	process, err := s.start(ctx, version)
+	switch {
+	case s.working.Err() != nil:
+		if err == nil {
+			s.drain(s.draining, process) //nolint:contextcheck // the caller's context may have ended; draining has its own
+		}
+		return ErrStopped
+	case err != nil:
+		return err
+	}
+	return s.hand(deployment[V, P]{version: version, process: process, done: make(chan error, 1)})
+}
+
+// Resume makes a version that was live before (before this program started) the one to run. It takes its turn with
+// deployments, and then returns at once; the process is started in the background, and with back-off again and again until
+// it runs. It is for a supervisor that runs nothing: one that has a version keeps it.
+func (s *Supervisor[V, P]) Resume(ctx context.Context, version V) error {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.hand(deployment[V, P]{version: version, resume: true, done: make(chan error, 1)})
+}
+
+// turn waits for the caller's turn among deployments. Stop waits until done is called.
+func (s *Supervisor[V, P]) turn(ctx context.Context) (done func(), err error) {
+	if !s.begin() {
+		return nil, ErrStopped
+	}
+	select {
+	case s.deploying <- struct{}{}:
+		return func() { <-s.deploying; s.tasks.Done() }, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.working.Done():
+		err = ErrStopped
+	}
+	s.tasks.Done()
+	return nil, err
+}
+
+// hand gives a deployment to the loop and waits until it is done.
+func (s *Supervisor[V, P]) hand(d deployment[V, P]) error {
+	select {
+	case s.deployments <- d:
+		return <-d.done
+	case <-s.ended:
+		if !d.resume {
+			s.drain(s.draining, d.process)
+		}
+		return ErrStopped
+	}
+}
+
+// begin counts a call that Stop has to wait for; false when Stop came first.
+func (s *Supervisor[V, P]) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.tasks.Add(1)
+	return true
+}
+
+// Stop ends the app's process: it tells OnDown, lets what is in flight finish until ctx ends (at most queue.DrainTime),
+// and returns when every process and goroutine is gone. Calling it twice is fine; each call waits, and the end of either
+// context cuts the draining short.
+func (s *Supervisor[V, P]) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.stop()
+	defer context.AfterFunc(ctx, s.cut)()
+	<-s.ended
+	s.tasks.Wait()
+	s.cut()
+}
+
+// State returns what the supervisor is doing.
+func (s *Supervisor[V, P]) State() State[V] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// become sets the state; the phase begins now unless it goes on.
+func (s *Supervisor[V, P]) become(state State[V]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state.Since = time.Now()
+	if state.Phase == s.state.Phase {
+		state.Since = s.state.Since
+	}
+	s.state = state
+}
+
+// firstStarts shows the start of a version while there is no other, and reports whether there is none.
+func (s *Supervisor[V, P]) firstStarts(version V) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Phase != Stopped {
+		return false
+	}
+	s.state = State[V]{Phase: Starting, Version: version, Since: time.Now()}
+	return true
+}
+
+func (s *Supervisor[V, P]) firstFailed(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Phase == Starting {
+		s.state = State[V]{Phase: Stopped, Since: time.Now(), Reason: reason}
+	}
+}
+
+// start starts a process within queue.StartTime.
+func (s *Supervisor[V, P]) start(ctx context.Context, version V) (P, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, queue.StartTime, errStartTime)
+	defer cancel()
+	process, err := s.options.Start(ctx, version)
+	if err != nil && errors.Is(context.Cause(ctx), errStartTime) {
+		err = fault.New(fault.Timeout, "start_timeout", "the worker did not start within %s", queue.StartTime).WithCause(err)
+	}
+	return process, err
+}
+
+// drain ends a process within queue.DrainTime.
+func (s *Supervisor[V, P]) drain(ctx context.Context, process P) {
+	ctx, cancel := context.WithTimeout(ctx, queue.DrainTime)
+	defer cancel()
+	if err := process.Drain(ctx); err != nil {
+		s.options.Log.Warn("a worker process did not end cleanly", "error", err)
+	}
 }
