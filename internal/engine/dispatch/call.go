@@ -26,11 +26,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	if len(c.batch.Messages) == 1 && c.batch.Messages[0].Alone() {
 		var ok bool
 		if leave, ok = d.isolate(taking, c); !ok {
-			d.mu.Lock()
-			d.running--
-			d.unsettled--
-			d.mu.Unlock()
-			d.giveBack(c)
+			d.settle(c, queue.Release(c.batch.Messages), nil)
 			return
 		}
 		defer leaveAfter(leave).Stop()
@@ -117,7 +113,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// failUndecodable makes the report ask for a retry, with the consumer's back-off, of what the handler could not see.
+// failUndecodable makes sure that the report asks for a retry, with the consumer's back-off, of what the handler could not
+// see: no ackAll may delete it.
 func failUndecodable(report *queue.Report, ids []queue.ID) {
 	if len(ids) == 0 {
 		return
@@ -178,7 +175,7 @@ func (d *Dispatcher) pause(wait time.Duration) {
 	d.hold()
 }
 
-// giveBack returns a batch that no handler saw.
+// giveBack returns a batch that was not launched.
 func (d *Dispatcher) giveBack(c *call) {
 	d.mu.Lock()
 	d.unsettled++

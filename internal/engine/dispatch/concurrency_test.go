@@ -115,6 +115,9 @@ func TestBudget(t *testing.T) {
 				if used > total || b.left != total-used {
 					rt.Fatalf("%d of %d used, %d left", used, total, b.left)
 				}
+				if waits != nil && used == 0 {
+					rt.Fatalf("a request of %d waits for an empty budget", waits.bytes)
+				}
 				if waits != nil && waits.bytes <= b.left {
 					rt.Fatalf("a request of %d waits with %d left", waits.bytes, b.left)
 				}

@@ -259,7 +259,16 @@ func TestABrokenVersionIsTriedWithBackoff(t *testing.T) {
 				t.Fatalf("message %d: %+v: an error spends nothing", seq, d)
 			}
 		}
-		// A new version is a reason to try at once.
+		// A new version is a reason to try at once, and does not inherit the errors of the last one.
+		other := newRuntime(func(context.Context, *dispatch.Delivery) (*dispatch.Result, error) {
+			return nil, dispatch.ErrCannotRun
+		})
+		b.SetRuntime(other, "v1.1")
+		time.Sleep(queue.ErrorBackoff(1) + time.Millisecond)
+		synctest.Wait()
+		if _, _, calls := other.seen(); calls < 2 {
+			t.Errorf("%d calls in a second of a new version", calls)
+		}
 		fixed := newRuntime(lasting(0, queue.OK))
 		b.SetRuntime(fixed, "v2")
 		synctest.Wait()

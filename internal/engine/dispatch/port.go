@@ -44,8 +44,8 @@ type Result struct {
 	Report  queue.Report
 	// Error is what the handler threw, when it did.
 	Error *Exception
-	// Undecodable names messages whose body the runtime could not turn into a value. The handler never saw them; they
-	// count as failed, whatever the report says, and the rest of the batch follows the rule.
+	// Undecodable are messages whose body could not be decoded: the handler got the batch without them. Report has each
+	// as an explicit retry, so that it spends one, whatever the outcome.
 	Undecodable []queue.ID
 }
 

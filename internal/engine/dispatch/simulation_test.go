@@ -231,6 +231,24 @@ func TestASlowQueueStarvesNoOther(t *testing.T) {
 	})
 }
 
+func TestTheBudgetComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := consumer()
+		c.MaxConcurrency = 10
+		b := newBench(t, c, dispatch.NewBudget(2*queue.DispatchMinBytes), nil)
+		b.Start(t.Context())
+		r := newRuntime(lasting(time.Second, queue.OK))
+		b.SetRuntime(r, "v1")
+		b.lane.send(900)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		if _, most, _ := r.seen(); most != 3 || b.lane.outcomes()[queue.Ack] != 900 {
+			t.Errorf("at most %d calls ran together, %v: two by the budget and the first make 90 batches in 30 s", most, b.lane.outcomes())
+		}
+		b.end(t)
+	})
+}
+
 // process is a worker process that some messages kill, with the supervisor that starts it again.
 type process struct {
 	mu       sync.Mutex

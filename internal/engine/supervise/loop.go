@@ -62,7 +62,6 @@ func (l *loop[V, P]) run() {
 		case <-l.working.Done():
 		}
 	}
-	l.forgetTry()
 	if l.live {
 		l.options.OnDown(ErrStopped)
 		l.drainInBackground(l.process)
@@ -123,7 +122,7 @@ func (l *loop[V, P]) backOff(reason error) {
 
 // startAgain starts the version's process in the background.
 func (l *loop[V, P]) startAgain() {
-	ctx, abandon := context.WithCancel(l.working) //nolint:gosec // forgetTry cancels it, on every way out of the try
+	ctx, abandon := context.WithCancel(l.working) //nolint:gosec // forgetTry cancels it, or the end of working
 	try := make(chan attempt[P])
 	l.try, l.abandon = try, abandon
 	version := l.version

@@ -70,6 +70,8 @@ type world struct {
 	begin time.Time
 	// startTime is how long a start takes, work how long a process drains.
 	startTime, work time.Duration
+	// stubborn makes Start succeed although its context has ended.
+	stubborn bool
 
 	mu       sync.Mutex
 	log      []string
@@ -108,7 +110,9 @@ func (w *world) start(ctx context.Context, version string) (*process, error) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if !w.stubborn {
+			return nil, ctx.Err()
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -389,6 +393,34 @@ func TestDrainingIsBounded(t *testing.T) {
 			t.Errorf("Stop took %s", took)
 		}
 	})
+}
+
+// TestAStopInAStartLeavesNothing: a process that starts while or after the stop comes is drained.
+func TestAStopInAStartLeavesNothing(t *testing.T) {
+	for _, at := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+		for range 200 {
+			run(t, func(t *testing.T, w *world) {
+				w.stubborn = true
+				var beside sync.WaitGroup
+				beside.Go(func() {
+					if err := w.Deploy(t.Context(), "v1"); err != nil && !errors.Is(err, supervise.ErrStopped) {
+						t.Errorf("Deploy: %v", err)
+					}
+				})
+				time.Sleep(at)
+				w.Stop(t.Context())
+				beside.Wait()
+			})
+			run(t, func(t *testing.T, w *world) {
+				w.stubborn = true
+				if err := w.Resume(t.Context(), "v1"); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(at)
+				w.Stop(t.Context())
+			})
+		}
+	}
 }
 
 // TestAnyOrderOfEvents: deployments, deaths and a stop at any moment leave no process and no goroutine behind; what serves
