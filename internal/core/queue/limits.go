@@ -66,6 +66,25 @@ const (
 	InboxEvery = 200 * time.Millisecond
 	// RowOverhead is added to the body's size when a message's memory is counted.
 	RowOverhead = 160
+	// DispatchBytes bounds the bodies of all batches that this process has between lease and commit; each batch counts at
+	// least DispatchMinBytes, which bounds their number (1,024). One batch of each queue is always let through.
+	DispatchBytes    = 256 << 20
+	DispatchMinBytes = 256 << 10
+	// UnsettledPerCall bounds the batches of one queue between lease and commit, as a multiple of the handler calls allowed
+	// at a time, at least UnsettledMin: a commit in progress costs no handler time, and when the store falls behind,
+	// handlers wait for it.
+	UnsettledPerCall = 2
+	UnsettledMin     = 16
+	// GrowEvery is how long every handler call of a queue has been busy, with a full batch waiting, before automatic
+	// concurrency allows one more without waiting for one of them to end.
+	GrowEvery = time.Second
+	// GrowHandlerTimePart: a call that took more than this part of the handler time (a quarter) lets automatic concurrency
+	// grow no further, because calls that share a process make each other slower.
+	GrowHandlerTimePart = 4
+	// AloneTime is how long a message that is suspected of killing its process keeps other suspects of the same app out.
+	AloneTime = 10 * time.Second
+	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements.
+	SettleGrace = 5 * time.Second
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond
 	StoreRetryMax   = 2 * time.Second
@@ -92,6 +111,10 @@ const (
 	// RestartFirst and RestartMax are the waits before a dead worker process is started again.
 	RestartFirst = 200 * time.Millisecond
 	RestartMax   = 30 * time.Second
+	// RestartReset is how long a worker process has to run before its next death counts as the first again.
+	RestartReset = 10 * time.Second
+	// DrainingVersions is how many replaced worker processes of one app may drain at a time; one more cuts the oldest short.
+	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
