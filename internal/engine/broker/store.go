@@ -101,6 +101,10 @@ type Ownership struct {
 	Lost <-chan struct{}
 }
 
+// CodeOwnershipLost is the code of the fault, of kind Conflict, with which every write fails that is made without the
+// ownership.
+const CodeOwnershipLost = "ownership_lost"
+
 // Store keeps the messages of one database. Methods may be called from several goroutines. A method that returns nil has
 // committed; one that returns an error has changed nothing, and an error with fault kind Unavailable is worth another
 // try. A write whose commit is in doubt (the connection broke under it) is resolved by the store itself before it
