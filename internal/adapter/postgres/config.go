@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"net"
 	"strconv"
 	"time"
@@ -28,8 +29,9 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		config.ConnectTimeout = queue.StoreConnectTime
 	}
 	config.DialFunc = (&net.Dialer{Timeout: config.ConnectTimeout, KeepAlive: queue.StorePingEvery}).DialContext
+	const off = "off"
 	seconds := strconv.Itoa(int(queue.StorePingTime / time.Second))
-	for name, value := range map[string]string{
+	maps.Copy(config.RuntimeParams, map[string]string{
 		"application_name": idleName,
 		"client_encoding":  "UTF8",
 		// A role or a database may set limits for people's sessions; these would end ours in the middle of its work.
@@ -45,14 +47,12 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		// Every statement has one good plan, by index from a known place. Statistics of a table that is empty one minute
 		// and holds millions the next must not choose another.
 		"plan_cache_mode":   "force_generic_plan",
-		"jit":               "off",
-		"enable_seqscan":    "off",
-		"enable_bitmapscan": "off",
-		"enable_hashjoin":   "off",
-		"enable_mergejoin":  "off",
-	} {
-		config.RuntimeParams[name] = value
-	}
+		"jit":               off,
+		"enable_seqscan":    off,
+		"enable_bitmapscan": off,
+		"enable_hashjoin":   off,
+		"enable_mergejoin":  off,
+	})
 	return config, nil
 }
 
@@ -67,9 +67,9 @@ func connect(ctx context.Context, base *pgx.ConnConfig, name string) (*pgx.Conn,
 	return conn, nil
 }
 
-// closeNow ends a session. It waits for the socket to close, but not for a network that is gone.
-func closeNow(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// closeNow ends a session, also after ctx has ended. It waits for the socket to close, but not for a network that is gone.
+func closeNow(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 	select {

@@ -33,7 +33,7 @@ FROM numbered ORDER BY seq`
 
 // rangeSQL finds the messages of all queues with $1 <= seq < $2.
 const rangeSQL = `
-SELECT m.* FROM runlot_queue.queue q
+SELECT ` + messageColumns + ` FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
 	SELECT ` + messageColumns + ` FROM runlot_queue.message WHERE queue_id = q.id AND seq >= $1::bigint AND seq < $2::bigint
 ) m ORDER BY m.seq`

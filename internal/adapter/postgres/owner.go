@@ -28,7 +28,7 @@ type tenure struct {
 	epoch int64
 	conn  *pgx.Conn
 	// held ends when the ownership is gone; writes under way are cut off by it.
-	held context.Context
+	held context.Context //nolint:containedctx // the life of the ownership is what it stands for
 	lose context.CancelFunc
 	// watch ends when the goroutine that watches the session is to stop.
 	stopWatch context.CancelFunc
@@ -58,7 +58,7 @@ func (s *Store) Acquire(ctx context.Context) (broker.Ownership, error) {
 	}
 	own, err := s.takeOver(ctx, conn)
 	if err != nil {
-		closeNow(conn)
+		closeNow(ctx, conn)
 		return broker.Ownership{}, classify(err)
 	}
 	return own, nil
@@ -171,11 +171,11 @@ func (s *Store) Release(ctx context.Context) error {
 	t.adder.retire(ctx)
 	t.settler.retire(ctx)
 	t.lose()
-	t.adder.close()
-	t.settler.close()
+	t.adder.close(ctx)
+	t.settler.close(ctx)
 	t.stopWatch()
 	t.watch.Wait()
-	closeNow(t.conn)
+	closeNow(ctx, t.conn)
 	return nil
 }
 

@@ -15,16 +15,16 @@ import (
 // of a body that is stored out of line is known without reading it.
 const (
 	readBegin = `SELECT ` + messageColumns + ` FROM (
-		SELECT *, sum(octet_length(body)) OVER (ORDER BY `
+		SELECT ` + messageColumns + `, sum(octet_length(body)) OVER (ORDER BY `
 	readMiddle = ` ROWS UNBOUNDED PRECEDING) - octet_length(body) AS before
 		FROM (SELECT ` + messageColumns + ` FROM runlot_queue.message WHERE queue_id = $1 `
 
 	readReadySQL = readBegin + `seq` + readMiddle + `AND visible_at IS NULL AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4) m
-	) r WHERE before < $5 ORDER BY seq`
+	) r WHERE before <= $5 ORDER BY seq`
 
 	readDueSQL = readBegin + `visible_at, seq` + readMiddle + `AND visible_at IS NOT NULL
 			AND (visible_at, seq) > ($2::timestamptz, $3::bigint) AND visible_at <= $4 ORDER BY visible_at, seq LIMIT $5) m
-	) r WHERE before < $6 ORDER BY visible_at, seq`
+	) r WHERE before <= $6 ORDER BY visible_at, seq`
 )
 
 // ReadReady returns messages with VisibleAt 0 in order of Seq.
@@ -67,7 +67,7 @@ func (s *Store) Snapshot(ctx context.Context) (broker.Snapshot, error) {
 	// The SELECT takes the snapshot. The one full scan of the store may choose its plan.
 	_, err = conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; SELECT 1`)
 	if err != nil {
-		closeNow(conn.Hijack())
+		closeNow(ctx, conn.Hijack())
 		return nil, classify(err)
 	}
 	return &snapshot{conn: conn}, nil

@@ -31,7 +31,7 @@ func prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *s
 	if err != nil {
 		return err
 	}
-	defer closeNow(conn)
+	defer closeNow(ctx, conn)
 	if err := checkServer(ctx, conn, log); err != nil {
 		return classify(err)
 	}

@@ -19,7 +19,9 @@ const epochMilli = 946_684_800_000
 
 const null = math.MaxUint32
 
-func toMicros(milli int64) int64 { return (milli - epochMilli) * int64(time.Millisecond/time.Microsecond) }
+func toMicros(milli int64) int64 {
+	return (milli - epochMilli) * int64(time.Millisecond/time.Microsecond)
+}
 
 func fromMicros(micros int64) int64 {
 	return micros/int64(time.Millisecond/time.Microsecond) + epochMilli

@@ -29,7 +29,7 @@ const (
 
 var statements = map[string]string{
 	stmtInsert: `INSERT INTO runlot_queue.message (` + messageColumns + `)
-		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[])`,
+		SELECT ` + messageColumns + ` FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[]) AS r (` + messageColumns + `)`,
 	stmtDelete: `DELETE FROM runlot_queue.message WHERE queue_id = $1 AND seq = ANY($2::bigint[])`,
 	stmtRetry: `UPDATE runlot_queue.message m SET failures = k.failures, losses = k.losses, visible_at = k.visible_at
 		FROM unnest($1::int[], $2::bigint[], $3::smallint[], $4::smallint[], $5::timestamptz[]) AS k (queue_id, seq, failures, losses, visible_at)

@@ -73,7 +73,7 @@ func (w *writer) do(ctx context.Context, op operation) error {
 	defer func() { <-w.slot }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(w.tenure.held, cancel)()
+	defer context.AfterFunc(w.tenure.held, cancel)() //nolint:contextcheck // the end of the ownership ends the operation too
 
 	if err := w.open(ctx); err != nil {
 		return w.verdict(err)
@@ -137,7 +137,7 @@ func (w *writer) open(ctx context.Context) error {
 		return err
 	}
 	if err := w.adopt(ctx, conn); err != nil {
-		closeNow(conn)
+		closeNow(ctx, conn)
 		return err
 	}
 	return nil
@@ -207,13 +207,13 @@ func (w *writer) retire(ctx context.Context) {
 }
 
 // close ends the session; the ownership has ended, which cuts off an operation that is still under way.
-func (w *writer) close() {
+func (w *writer) close(ctx context.Context) {
 	if !w.retired {
 		w.slot <- struct{}{}
 		w.retired = true
 	}
 	if w.conn != nil {
-		closeNow(w.conn)
+		closeNow(ctx, w.conn)
 	}
 }
 
