@@ -8,24 +8,16 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// Batch is a set of messages of one queue under lease to one handler call.
-type Batch struct {
-	Queue    string
-	Messages []queue.Message
-	// Metrics is the backlog behind the batch, as the handler sees it.
-	Metrics queue.Metrics
-}
-
 // Lane is one queue's supply of messages that are ready to be delivered.
 type Lane interface {
 	// Next waits until size messages are ready, or at least one has been ready for wait, and leases them. A message that
 	// has to be alone comes alone. It never returns an empty batch. It fails only when ctx ends or the lane closes.
-	Next(ctx context.Context, size int, wait time.Duration) (*Batch, error)
+	Next(ctx context.Context, size int, wait time.Duration) (*queue.Batch, error)
 	// Settle carries the decisions for a batch out and ends its leases; decisions come in the order of batch.Messages. It
 	// does not wait: done is called once, from another goroutine, after the commit. The lane tries again by itself while
 	// the store does not answer, and calls done with an error only when it closes first: the messages are then
 	// delivered again by the next owner. deadLetterQueue is where DeadLetter verdicts go.
-	Settle(batch *Batch, decisions []queue.Decision, deadLetterQueue string, done func(error))
+	Settle(batch *queue.Batch, decisions []queue.Decision, deadLetterQueue string, done func(error))
 	// Ready is the number of messages that could be delivered now, as far as it is known.
 	Ready() int64
 }
@@ -41,7 +33,7 @@ type Runtime interface {
 type Delivery struct {
 	// ID is unique; logs and exceptions of the call are found by it.
 	ID    string
-	Batch *Batch
+	Batch *queue.Batch
 }
 
 // Result is what a handler call did.
