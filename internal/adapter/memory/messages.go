@@ -38,6 +38,9 @@ func (d *Database) numbered(id int32) *messages {
 
 // find returns the place in ready at which the first message with at least this Seq is.
 func (q *messages) find(seq int64) int {
+	if n := len(q.ready); n == 0 || q.ready[n-1].Seq < seq {
+		return n
+	}
 	if next := q.hint + 1; next < len(q.ready) && q.ready[next].Seq == seq {
 		q.hint = next
 		return next

@@ -92,7 +92,7 @@ func (q *backlog) refillReady(w *window) bool {
 	if err != nil || w.generation != generation {
 		w.forgetTail()
 	} else {
-		w.endReady(rows, q.newest, q.leasedSeqs(rows))
+		w.endReady(rows, q.newest, q.leasedSeqs(w))
 	}
 	return q.endRead(w, err)
 }
@@ -112,7 +112,7 @@ func (q *backlog) refillDue(w *window) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err == nil && w.generation == generation {
-		w.endDue(rows, q.newest, q.leasedSeqs(rows))
+		w.endDue(rows, q.newest, q.leasedSeqs(nil))
 	}
 	w.forgetDueTail()
 	return q.endRead(w, err)
@@ -131,15 +131,18 @@ func (q *backlog) endRead(w *window, err error) bool {
 	return false
 }
 
-// leasedSeqs is the set of messages under lease, among which those of rows have to be found; nil when there is nothing to
-// find. A read can return a leased message when its window was closed or its horizon came nearer under the lease, or when
-// its retry is committed and not told yet.
-func (q *backlog) leasedSeqs(rows []Row) map[int64]struct{} {
-	if len(rows) == 0 || q.leased == 0 {
-		return nil
-	}
-	seqs := make(map[int64]struct{}, q.leased)
-	for batch := range q.leases {
+// leasedSeqs is the set of messages that are under lease of a window other than w, which may be nil. A read of the ready
+// side can return only those: it goes on where its own window stopped. A read of the due side can return any, when the
+// horizon came nearer under the lease, or when a retry is committed and not told yet.
+func (q *backlog) leasedSeqs(w *window) map[int64]struct{} {
+	var seqs map[int64]struct{}
+	for batch, l := range q.leases {
+		if l.win == w {
+			continue
+		}
+		if seqs == nil {
+			seqs = make(map[int64]struct{}, q.leased)
+		}
 		for i := range batch.Messages {
 			seqs[batch.Messages[i].Seq] = struct{}{}
 		}

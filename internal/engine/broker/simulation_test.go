@@ -395,9 +395,9 @@ func (s *simulation) run() {
 		producers.Go(func() {
 			for senders.Err() == nil {
 				if i == 0 && s.intN(3) == 0 {
-					s.enqueue(simQueues[s.intN(2)])
+					s.enqueue(simQueues[s.intN(3)])
 				} else {
-					s.send(simQueues[s.intN(2)])
+					s.send(simQueues[s.intN(3)])
 				}
 				time.Sleep(s.duration(150 * time.Millisecond))
 			}
