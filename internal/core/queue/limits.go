@@ -97,6 +97,19 @@ const (
 	StoreAcquireEvery = 200 * time.Millisecond
 	// StoreReaders bounds the connections that read from one database.
 	StoreReaders = 4
+	// LaneReaders is the most reads of waiting messages at a time, per database.
+	LaneReaders = 2
+	// SeqReserve is how far ahead of the clock sequence numbers are reserved; a crash may leave so large a gap.
+	SeqReserve = 10 * time.Second
+	// MarksEvery is the pause between two records of how far queues are settled.
+	MarksEvery = 5 * time.Second
+	// ExpireRows bounds one step of deleting what outlived its retention; ExpireEvery is the pause between two looks at a
+	// queue that holds messages, ExpirePause the pause between two steps while there is more.
+	ExpireRows  = 1_000
+	ExpireEvery = time.Minute
+	ExpirePause = 100 * time.Millisecond
+	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
+	ReleaseTime = 2 * time.Second
 )
 
 // Bounds of the runtime.
