@@ -230,12 +230,7 @@ type secrets struct {
 // readSecrets reads .dev.vars, or where there is none .env, and the files that belong to an environment. A later entry
 // replaces an earlier one of the same name.
 func readSecrets(dir, shown, env string) (*secrets, error) {
-	devVars := []string{".dev.vars"}
-	dotEnv := []string{".env", ".env.local"}
-	if env != "" && filepath.Base(env) == env {
-		devVars = []string{".dev.vars." + env, ".dev.vars"}
-		dotEnv = []string{".env", ".env." + env, ".env.local", ".env." + env + ".local"}
-	}
+	devVars, dotEnv := secretFiles(env)
 	s := &secrets{}
 	for _, name := range devVars {
 		if err := s.add(dir, shown, name); err != nil || len(s.files) > 0 {
@@ -248,6 +243,14 @@ func readSecrets(dir, shown, env string) (*secrets, error) {
 		}
 	}
 	return s, nil
+}
+
+// secretFiles names the files of secrets: the first of devVars that is there counts alone, otherwise all of dotEnv.
+func secretFiles(env string) (devVars, dotEnv []string) {
+	if env != "" && filepath.Base(env) == env {
+		return []string{".dev.vars." + env, ".dev.vars"}, []string{".env", ".env." + env, ".env.local", ".env." + env + ".local"}
+	}
+	return []string{".dev.vars"}, []string{".env", ".env.local"}
 }
 
 // add reads one file; one that does not exist adds nothing.
@@ -293,4 +296,30 @@ func place(m *app.Manifest, entries []dotenv.Entry) (map[string]string, source.P
 		placed[e.Name] = e.Value
 	}
 	return placed, found
+}
+
+// Watched returns the files, absolute, that Load reads or would read if they were there: a change of any of them may
+// change what it returns.
+func Watched(dir string, choice Choice) []string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	var watched []string
+	if choice.File == "" {
+		for _, name := range files {
+			watched = append(watched, filepath.Join(dir, name))
+		}
+	} else {
+		file := choice.File
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		watched, dir = append(watched, file), filepath.Dir(file)
+	}
+	devVars, dotEnv := secretFiles(choice.Env)
+	for _, name := range slices.Concat(devVars, dotEnv) {
+		watched = append(watched, filepath.Join(dir, name))
+	}
+	return watched
 }

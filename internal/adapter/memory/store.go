@@ -76,7 +76,7 @@ func (d *Database) Crash(lands func() bool) {
 	for _, w := range d.pending {
 		w.crashed = true
 		if lands != nil && lands() {
-			_ = w.effect() //nolint:errcheck // whoever called is told of the crash, not of this
+			_ = w.effect()
 		}
 	}
 	d.pending = nil
@@ -200,7 +200,7 @@ func (s *Store) write(ctx context.Context, call string, effect func() error) err
 	err := f.await(ctx, own.lost)
 	err = s.land(w, err)
 	if err == nil && f.After > 0 {
-		time.Sleep(f.After)
+		<-time.After(f.After)
 	}
 	return err
 }
@@ -237,7 +237,7 @@ func (s *Store) read(ctx context.Context, call string, look func()) error {
 	look()
 	s.db.mu.Unlock()
 	if f.After > 0 {
-		time.Sleep(f.After)
+		<-time.After(f.After)
 	}
 	return nil
 }

@@ -149,6 +149,18 @@ const (
 	MaxTailBody = 4 << 20
 	// MaxBundle is the largest bundle, in bytes.
 	MaxBundle = 64 << 20
+	// MaxSecret is the longest secret, in bytes: an environment variable of Linux, with its name, has at most 128 KiB.
+	MaxSecret = 127 << 10
+	// OutputBytes is how much of a worker process's output is kept to explain its end.
+	OutputBytes = 64 << 10
+	// RuntimeIdle is how long a connection to a worker process stays open unused; workerd itself closes it after 15 s.
+	RuntimeIdle = 10 * time.Second
+	// RuntimeConnections is the most unused connections to one worker process that stay open.
+	RuntimeConnections = 256
+	// ExceptionWait is how long the result of a failed handler waits for the text of its exception.
+	ExceptionWait = time.Second
+	// RecentDeliveries is the number of ended deliveries of one process whose late logs can still be attributed.
+	RecentDeliveries = 1024
 	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.
 	WatchQuiet = 100 * time.Millisecond
 	WatchWait  = time.Second
