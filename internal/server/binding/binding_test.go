@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -462,6 +463,65 @@ func TestSocket(t *testing.T) {
 	if dials != 1 {
 		t.Errorf("%d connections", dials)
 	}
+}
+
+// pipes is a listener whose connections are pipes, which live on the fake clock.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// TestStalledBody: a body that does not arrive frees its place after the time of a call, and a slow commit after a body
+// that did arrive is not taken for one.
+func TestStalledBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slowQueues{entered: make(chan string, 1), released: make(chan struct{})}
+		gate := NewGate()
+		server := &http.Server{Handler: New(Options{Manifest: manifest(queue.Runlot), Queues: q, Gate: gate, Log: slog.New(slog.DiscardHandler)})}
+		listener := make(pipes)
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(listener) })
+		send := func(body string) *bufio.Reader {
+			ours, theirs := net.Pipe()
+			t.Cleanup(func() { ours.Close() })
+			listener <- theirs
+			if _, err := io.WriteString(ours, "POST /message HTTP/1.1\r\nHost: fake-host\r\nRunlot-Binding: JOBS\r\nContent-Length: 10\r\n\r\n"+body); err != nil {
+				t.Fatal(err)
+			}
+			return bufio.NewReader(ours)
+		}
+		stalled := send("12345")
+		synctest.Wait()
+		if len(gate.calls) != 1 {
+			t.Error("the call is not counted")
+		}
+		time.Sleep(queue.SendTimeout)
+		synctest.Wait()
+		if len(gate.calls) != 0 {
+			t.Error("the stalled call is still counted")
+		}
+		if line, err := stalled.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 400") {
+			t.Errorf("%q, %v", line, err)
+		}
+		whole := send("1234567890")
+		<-q.entered
+		time.Sleep(queue.SendTimeout - time.Second)
+		close(q.released)
+		if line, err := whole.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Errorf("%q, %v", line, err)
+		}
+		close(listener)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		serving.Wait()
+	})
 }
 
 func TestEarlyEnd(t *testing.T) {
