@@ -60,7 +60,7 @@ func after(seconds int) *time.Duration {
 
 func at(ms int64) time.Time { return time.UnixMilli(ms) }
 
-func fetch(t *testing.T, url string) string {
+func fetch(t testing.TB, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
 	if err != nil {
