@@ -48,9 +48,9 @@ type Options struct {
 }
 
 // Bundle builds the project. When the code has errors, the fault is of kind Invalid and code CodeBuildFailed, its message
-// shows each error with its file:line:column and the code around it, and the returned bundle, which is never nil then,
-// holds nothing but Inputs: the files read so far and their folders, so that a watcher sees the mistake mended. When ctx
-// ends first, Bundle returns its error.
+// shows each error with its file:line:column and the code around it. With every fault comes a bundle that holds nothing
+// but Inputs, the files read so far and their folders, so that a watcher sees the mistake mended. When ctx ends first,
+// Bundle returns its error and no bundle.
 func Bundle(ctx context.Context, options Options) (*app.Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -64,7 +64,8 @@ func Bundle(ctx context.Context, options Options) (*app.Bundle, error) {
 		return nil, fmt.Errorf("find the project folder: %w", err)
 	}
 	if err := checkMain(dir, options.Main); err != nil {
-		return nil, err
+		main := filepath.Join(dir, filepath.FromSlash(options.Main))
+		return &app.Bundle{Inputs: []string{dir, filepath.Dir(main), main}}, err
 	}
 	options.Dir = dir
 	b, err := build(ctx, options, false)
@@ -139,7 +140,7 @@ func build(ctx context.Context, options Options, script bool) (*app.Bundle, erro
 		return nil, err
 	}
 	if err := checkSize(b); err != nil {
-		return nil, err
+		return &app.Bundle{Inputs: c.watchAfterFailure(options.Dir)}, err
 	}
 	return b, nil
 }

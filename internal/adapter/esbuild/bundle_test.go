@@ -396,7 +396,10 @@ func TestMainMissing(t *testing.T) {
 				filepath.Join(dir, "other") + ` — create it, or set "main" to the file that exports the handlers`,
 		},
 	} {
-		_, err := Bundle(t.Context(), Options{Dir: c.dir, Main: c.main})
+		b, err := Bundle(t.Context(), Options{Dir: c.dir, Main: c.main})
+		if !slices.Contains(b.Inputs, filepath.Join(c.dir, c.main)) {
+			t.Errorf("inputs %q", b.Inputs)
+		}
 		if f := fault.From(err); f == nil || f.Code != CodeMainMissing || f.Error() != c.want {
 			t.Errorf("%v", err)
 		}
@@ -419,7 +422,11 @@ func TestTooLarge(t *testing.T) {
 	resize(queue.MaxBundle - 4096)
 	bundle(t, Options{Dir: dir, Main: "index.js"})
 	resize(queue.MaxBundle)
-	if _, err := Bundle(t.Context(), Options{Dir: dir, Main: "index.js"}); fault.From(err).Code != CodeBundleSize || fault.KindOf(err) != fault.Limit {
+	b, err := Bundle(t.Context(), Options{Dir: dir, Main: "index.js"})
+	if !slices.Contains(b.Inputs, filepath.Join(dir, "a.bin")) {
+		t.Errorf("inputs %q", b.Inputs)
+	}
+	if fault.From(err).Code != CodeBundleSize || fault.KindOf(err) != fault.Limit {
 		t.Errorf("%v", err)
 	}
 	if _, err := Bundle(t.Context(), Options{Dir: dir, Main: "two.js"}); !strings.Contains(err.Error(), "with this file the bundle has more than 67108864 bytes") {

@@ -4,20 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,7 +60,7 @@ func after(seconds int) *time.Duration {
 
 func at(ms int64) time.Time { return time.UnixMilli(ms) }
 
-func fetch(t *testing.T, url string) string {
+func fetch(t testing.TB, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
 	if err != nil {
@@ -312,158 +306,6 @@ func TestCallsThatWorkerdDoesNotMake(t *testing.T) {
 	}
 }
 
-// slowQueues holds every call until its context ends or released is closed.
-type slowQueues struct {
-	entered  chan string
-	released chan struct{}
-}
-
-func (s *slowQueues) wait(ctx context.Context, name string) (queue.Metrics, error) {
-	s.entered <- name
-	select {
-	case <-s.released:
-		return queue.Metrics{}, nil
-	case <-ctx.Done():
-		return queue.Metrics{}, ctx.Err()
-	}
-}
-
-func (s *slowQueues) Send(ctx context.Context, name string, _ []queue.Draft) (queue.Metrics, error) {
-	return s.wait(ctx, name)
-}
-
-func (s *slowQueues) Metrics(ctx context.Context, name string) (queue.Metrics, error) {
-	return s.wait(ctx, name)
-}
-
-// TestGateIsShared fills one queue from two processes and finds the other queue, metrics and another database open.
-func TestGateIsShared(t *testing.T) {
-	gate, q := NewGate(), &slowQueues{entered: make(chan string), released: make(chan struct{})}
-	other := manifest(queue.Runlot)
-	other.Database = "other"
-	var processes [3]http.Handler
-	for i, m := range []*app.Manifest{manifest(queue.Runlot), manifest(queue.Wrangler), other} {
-		processes[i] = New(Options{Manifest: m, Queues: q, Gate: gate, Log: slog.New(slog.DiscardHandler)})
-	}
-	var calls sync.WaitGroup
-	start := func(h http.Handler, method, path, binding string) {
-		calls.Go(func() {
-			if got := call(h, method, path, "1", Header, binding); !strings.HasPrefix(got, "{") {
-				t.Error(got)
-			}
-		})
-		<-q.entered
-	}
-	for i := range queue.MaxProducerCalls {
-		start(processes[i%2], "POST", "/message", "JOBS")
-	}
-	const refused = "503 Queue is overloaded. Please back off. (10250)"
-	for _, h := range processes[:2] {
-		if got := call(h, "POST", "/message", "1"); got != refused {
-			t.Error(got)
-		}
-		if got := call(h, "POST", "/batch", frame([3]string{"", "1", ""})); got != refused {
-			t.Error(got)
-		}
-	}
-	start(processes[0], "POST", "/message", "LATE")
-	start(processes[1], "GET", "/metrics", "JOBS")
-	start(processes[2], "POST", "/message", "JOBS")
-	close(q.released)
-	calls.Wait()
-	if len(gate.calls) != 0 {
-		t.Errorf("still counted: %v", gate.calls)
-	}
-	go func() { <-q.entered }()
-	if got := call(processes[0], "POST", "/message", "1"); !strings.HasPrefix(got, "{") {
-		t.Error(got)
-	}
-}
-
-func TestSendTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := &slowQueues{entered: make(chan string, 1)}
-		start := time.Now()
-		if got := call(newHandler(q), "POST", "/message", "1"); got != "503 Queue is overloaded. Please back off. (10250)" {
-			t.Error(got)
-		}
-		if took := time.Since(start); took != queue.SendTimeout {
-			t.Errorf("took %s", took)
-		}
-	})
-}
-
-// TestSocket makes calls on a real socket: on one kept connection, refused ones between accepted ones, and one whose
-// caller goes away.
-func TestSocket(t *testing.T) {
-	q := &slowQueues{entered: make(chan string, 100), released: make(chan struct{})}
-	gate := NewGate()
-	h := New(Options{Manifest: manifest(queue.Runlot), Queues: q, Gate: gate, Log: slog.New(slog.DiscardHandler)})
-	ended := make(chan struct{}, 100)
-	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r)
-		ended <- struct{}{}
-	})}}
-	server.Start()
-	defer server.Close()
-	dials := 0
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dials++
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
-	defer client.CloseIdleConnections()
-	post := func(ctx context.Context, size int) (int, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://fake-host/message", strings.NewReader(strings.Repeat("x", size)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(Header, "JOBS")
-		response, err := client.Do(r)
-		if err != nil {
-			return 0, err
-		}
-		defer response.Body.Close()
-		if _, err := io.Copy(io.Discard, response.Body); err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, nil
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	gone := make(chan error)
-	go func() {
-		_, err := post(ctx, 1)
-		gone <- err
-	}()
-	<-q.entered
-	leave()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	<-ended
-	if len(gate.calls) != 0 {
-		t.Errorf("still counted: %v", gate.calls)
-	}
-	dials = 0
-	close(q.released)
-	for i, size := range []int{10, 2 << 20, 131072, 131073, 1, 10 << 20, 1} {
-		want := http.StatusOK
-		if size > 131072 {
-			want = http.StatusTooManyRequests
-		}
-		if status, err := post(t.Context(), size); err != nil || status != want {
-			t.Errorf("call %d: status %d, %v", i, status, err)
-		}
-	}
-	if dials != 1 {
-		t.Errorf("%d connections", dials)
-	}
-}
-
 func TestEarlyEnd(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/batch", io.MultiReader(strings.NewReader(`{"mess`), broken{}))
 	r.Header.Set(Header, "JOBS")
@@ -477,69 +319,3 @@ func TestEarlyEnd(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// FuzzDecodeBatch holds the fast path to what encoding/json reads.
-func FuzzDecodeBatch(f *testing.F) {
-	f.Add([]byte(frame([3]string{"json", "1", ""}, [3]string{"text", "abc", "0"}, [3]string{"", "\xff\x0f", "86400"})))
-	f.Add([]byte(frame()))
-	f.Add([]byte(`{"messages":[{"body":"","contentType":"bytes","delaySecs":-01}]}`))
-	f.Add([]byte(`{"messages":[{"body":"\u004dQ==","contentType":"v8"},{"body":"MQ="}]}`))
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		fast, ok := scanBatch(frame)
-		if !ok {
-			return
-		}
-		slow, err := parseBatch(frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(slow, fast); diff != "" {
-			t.Error(diff)
-		}
-		if !json.Valid(frame) {
-			t.Error("scanned what is not JSON")
-		}
-	})
-}
-
-// BenchmarkBatch measures a sendBatch of 100 messages of 200 bytes without a socket.
-func BenchmarkBatch(b *testing.B) {
-	body := []byte(frame(repeat(100, [3]string{"json", benchmarkBody, ""})...))
-	h := newHandler(&fakeQueues{})
-	benchmark(b, h, "/batch", body)
-}
-
-// BenchmarkMessage measures a send of one message of 200 bytes without a socket.
-func BenchmarkMessage(b *testing.B) {
-	benchmark(b, newHandler(&fakeQueues{}), "/message", []byte(benchmarkBody))
-}
-
-var benchmarkBody = `{"url":"https://example.com/` + strings.Repeat("path/", 25) + `","id":123456,"tags":["a","b"],"nested":{"x":1.5}}`
-
-func benchmark(b *testing.B, h http.Handler, path string, body []byte) {
-	b.Helper()
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	reader := bytes.NewReader(body)
-	r := httptest.NewRequest(http.MethodPost, path, reader)
-	r.Header.Set(Header, "JOBS")
-	r.Header.Set("X-Msg-Fmt", "json")
-	for b.Loop() {
-		reader.Reset(body)
-		r.Body, r.ContentLength = io.NopCloser(reader), int64(len(body))
-		w := silent{header: http.Header{}}
-		h.ServeHTTP(&w, r)
-		if w.status != 0 {
-			b.Fatal(strconv.Itoa(w.status))
-		}
-	}
-}
-
-type silent struct {
-	header http.Header
-	status int
-}
-
-func (s *silent) Header() http.Header         { return s.header }
-func (s *silent) Write(b []byte) (int, error) { return len(b), nil }
-func (s *silent) WriteHeader(status int)      { s.status = status }

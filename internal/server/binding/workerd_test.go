@@ -40,6 +40,10 @@ const calls = {
   largeBatch: q => q.sendBatch([1, 2, 3].map(() => ({ body: "x".repeat(100000) }))),
   hugeBatch: q => q.sendBatch([1, 2, 3].map(() => ({ body: new Uint8Array(10 << 20), contentType: "bytes" }))),
   metrics: q => q.metrics(),
+  load: q => Promise.all(Array.from({ length: 4 }, async () => {
+    const messages = Array.from({ length: 100 }, (_, id) => ({ body: { id, text: "x".repeat(180) } }));
+    for (let i = 0; i < 25; i++) await q.sendBatch(messages);
+  })),
 };
 export default {
   async fetch(request, env) {
@@ -50,7 +54,7 @@ export default {
 };`
 
 // startWorkerd runs the script with the handler behind its binding and returns the script's address.
-func startWorkerd(t *testing.T, h http.Handler) string {
+func startWorkerd(t testing.TB, h http.Handler) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "binding")
 	if err != nil {
@@ -173,4 +177,21 @@ func TestWorkerd(t *testing.T) {
 			t.Error(cmp.Diff(want, got))
 		}
 	})
+}
+
+// BenchmarkWorkerd measures 100 calls of sendBatch with 100 messages of 200 bytes, 4 at a time, through workerd.
+func BenchmarkWorkerd(b *testing.B) {
+	url := startWorkerd(b, newHandler(&slowQueues{entered: make(chan string, 1<<20), released: closed()}))
+	for b.Loop() {
+		if got := fetch(b, url+"load"); got != "[null,null,null,null]" {
+			b.Fatal(got)
+		}
+	}
+	b.ReportMetric(float64(b.N)*100*100/b.Elapsed().Seconds(), "messages/s")
+}
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
