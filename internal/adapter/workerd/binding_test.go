@@ -196,6 +196,27 @@ func TestEnvelopeIsJSON(t *testing.T) {
 	})
 }
 
+func TestEveryKindOfModule(t *testing.T) {
+	wasm := "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x07\x05\x01\x01f\x00\x00\x0a\x06\x01\x04\x00\x41\x2a\x0b"
+	for _, date := range []string{"2026-11-17", "2023-01-01"} {
+		w := run(t, "", func(_ *Runtime, spec *Spec) {
+			spec.Manifest.CompatibilityDate = date
+			spec.Bundle = &app.Bundle{Modules: []app.Module{
+				{Name: "src/index.mjs", Kind: app.ESModule, Body: []byte(`import text from "./a b-ü.txt"; import data from "../x.bin"; import wasm from "./m.wasm"; import { n } from "./lib.mjs";
+export default { async fetch() { const i = new WebAssembly.Instance(wasm); return Response.json([text, [...new Uint8Array(data)], i.exports.f(), n]); }, queue() {} };`)},
+				{Name: "src/lib.mjs", Kind: app.ESModule, Body: []byte(`export const n = 7;`)},
+				{Name: "src/a b-ü.txt", Kind: app.Text, Body: []byte("ü\n")},
+				{Name: "x.bin", Kind: app.Data, Body: []byte("\x00\xff")},
+				{Name: "src/m.wasm", Kind: app.Wasm, Body: []byte(wasm)},
+			}}
+		})
+		if got := w.get(t, "/"); got != `["ü\n",[0,255],42,7]` {
+			t.Errorf("%s: %s", date, got)
+		}
+		w.deliver(t, "d", jsons(`1`)...)
+	}
+}
+
 func TestProbe(t *testing.T) {
 	r := newRuntime(t)
 	for name, test := range map[string]struct {

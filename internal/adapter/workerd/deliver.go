@@ -172,7 +172,11 @@ func (p *Process) exception(ctx context.Context, entry *call, outcome string) (*
 	select {
 	case thrown = <-entry.exception:
 	case <-patience.C:
-	case <-p.alive.Done():
+	case <-p.done:
+		select {
+		case thrown = <-entry.exception:
+		default:
+		}
 	case <-ctx.Done():
 	}
 	if thrown == nil {
@@ -242,7 +246,7 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 	patience := time.NewTimer(queue.ExceptionWait)
 	defer patience.Stop()
 	select {
-	case <-p.alive.Done():
+	case <-p.over:
 	case <-patience.C:
 	case <-ctx.Done():
 	}

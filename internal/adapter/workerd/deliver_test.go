@@ -170,8 +170,8 @@ func TestDeliverKeepsFailuresApart(t *testing.T) {
   console.log("log " + batch.messages[0].body);
   throw new Error("error " + batch.messages[0].body);
 } };`, nil)
-	errs := make(chan error, 100)
-	for i := range 100 {
+	errs := make(chan error, queue.MaxConcurrency)
+	for i := range queue.MaxConcurrency {
 		go func() {
 			text := strconv.Itoa(i)
 			id := "d" + text
@@ -186,7 +186,7 @@ func TestDeliverKeepsFailuresApart(t *testing.T) {
 			}
 		}()
 	}
-	for range 100 {
+	for range queue.MaxConcurrency {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
@@ -194,6 +194,17 @@ func TestDeliverKeepsFailuresApart(t *testing.T) {
 	if line := w.logs.find(t, "log 57"); line.Delivery != "d57" {
 		t.Errorf("line %+v", line)
 	}
+}
+
+func TestDeliverTakesTheLargestBatch(t *testing.T) {
+	w := run(t, `export default { queue(batch) { console.log("sum", batch.messages.reduce((n, m) => n + m.body.length, 0)); } };`, nil)
+	var messages []queue.Message //nolint:prealloc // two formats, one list
+	body := strings.Repeat("x", queue.LimitsOf(queue.Runlot).MessageBytes-2)
+	for i := range int64(queue.MaxBatchSize / 2) {
+		messages = append(messages, message(2*i, queue.JSON, `"`+body+`"`), message(2*i+1, queue.Bytes, body))
+	}
+	w.deliver(t, "d", messages...)
+	w.logs.find(t, "sum "+strconv.Itoa(queue.MaxBatchSize*len(body)))
 }
 
 func TestDeliverSparesBatchMatesOfAnUndecodableBody(t *testing.T) {

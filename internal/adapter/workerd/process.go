@@ -32,7 +32,8 @@ type Process struct {
 	// stop ends the background work; tasks are the goroutines that Done waits for.
 	stop  context.CancelFunc
 	alive context.Context //nolint:containedctx // the life of the process, which no call's context is
-	done  chan struct{}
+	// over is closed when the end and its reason are known; done follows when everything is cleaned up.
+	over, done chan struct{}
 
 	tasks    sync.WaitGroup
 	mu       sync.Mutex
@@ -47,7 +48,7 @@ type Process struct {
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: place, calls: newCalls(), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: place, calls: newCalls(), over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(place.socket(routerSocket), 1),
@@ -165,17 +166,18 @@ func (p *Process) wait() {
 		p.log.Info("worker ended", "pid", p.child.cmd.Process.Pid)
 	}
 	p.mu.Unlock()
+	close(p.over)
 	p.end()
 }
 
-// end stops the background work, waits for it, and removes what the process left.
+// end lets the callbacks finish, stops the background work, waits for it, and removes what the process left.
 func (p *Process) end() {
-	p.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
 	defer cancel()
 	if err := p.host.Shutdown(ctx); err != nil {
 		_ = p.host.Close()
 	}
+	p.stop()
 	p.tasks.Wait()
 	p.client.CloseIdleConnections()
 	p.watched.CloseIdleConnections()

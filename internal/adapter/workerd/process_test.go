@@ -30,7 +30,7 @@ func TestStartErrorsSayWhere(t *testing.T) {
 		change                    func(*Spec)
 	}{
 		{name: "syntax", code: "export default {\n queue() { return (1 } };", want: "worker_syntax", message: "main.mjs:2:21: SyntaxError"},
-		{name: "throw", code: "function f() {\n  throw new TypeError('boom');\n}\nf();\nexport default {};", want: "worker_threw", message: "main.mjs:2:9: TypeError: boom\n    at f (main.mjs:2:9)"},
+		{name: "throw", code: "function f() {\n  throw new TypeError('boom');\n}\nf();\nexport default {};", want: "worker_threw", message: "main.mjs:2:9: TypeError: boom\n    at f (main.mjs:2:9)\n    at main.mjs:4:1"},
 		{name: "text", code: "throw 'boom';", want: "worker_threw", message: "Error: boom"},
 		{name: "module", code: "import x from './nope.mjs'; export default {};", want: "worker_module", message: "Module not found"},
 		{name: "await", code: "await new Promise(() => {}); export default {};", want: "worker_await", message: "at its top level"},

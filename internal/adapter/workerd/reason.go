@@ -11,8 +11,11 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
+// bundleURL is where workerd says that the modules are.
+const bundleURL = "file:///bundle/"
+
 // frame is a place in a stack or error text: a file of the bundle with line and column.
-var frame = regexp.MustCompile(`(?:file:///bundle/)?([^\s()"]+):(\d+):(\d+)`)
+var frame = regexp.MustCompile(`([^\s()"]+):(\d+):(\d+)`)
 
 // ourFrame is a line of a stack that stands in a module of this package.
 var ourFrame = regexp.MustCompile(`^\s*at .*(` + regexp.QuoteMeta(entryName) + `|` + regexp.QuoteMeta(probeName) + `|runlot-internal:)`)
@@ -27,17 +30,18 @@ func mapStack(m MapStack, stack string) (mapped, location string) {
 	}
 	stack = strings.TrimRight(strings.Join(lines, ""), "\n")
 	if m != nil {
-		return m(stack)
+		mapped, location = m(stack)
+		return strings.ReplaceAll(mapped, bundleURL, ""), location
 	}
-	stack = strings.ReplaceAll(stack, "file:///bundle/", "")
+	stack = strings.ReplaceAll(stack, bundleURL, "")
 	if at := frame.FindStringSubmatch(stack); at != nil {
 		location = at[1] + ":" + at[2] + ":" + at[3]
 	}
 	return stack, location
 }
 
-// scriptPlace is a place in a service-worker script, under the names that workerd gives one.
-var scriptPlace = regexp.MustCompile(`\b(worker|script\.js|main):(\d+):(\d+)`)
+// scriptPlace is a place in a service-worker script, under the name that workerd gives it.
+var scriptPlace = regexp.MustCompile(`\bworker:(\d+):(\d+)`)
 
 // scriptStack adapts m to a service-worker script that has a prefix of so many characters on its first line: workerd
 // names the script "worker", and its map knows it by its own name.
@@ -45,14 +49,14 @@ func scriptStack(m MapStack, name string, prefix int) MapStack {
 	return func(stack string) (mapped, location string) {
 		return mapStack(m, scriptPlace.ReplaceAllStringFunc(stack, func(place string) string {
 			parts := scriptPlace.FindStringSubmatch(place)
-			column, err := strconv.Atoi(parts[3])
+			column, err := strconv.Atoi(parts[2])
 			if err != nil {
 				return place
 			}
-			if parts[2] == "1" {
+			if parts[1] == "1" {
 				column = max(1, column-prefix)
 			}
-			return name + ":" + parts[2] + ":" + strconv.Itoa(column)
+			return name + ":" + parts[1] + ":" + strconv.Itoa(column)
 		}))
 	}
 }
@@ -106,16 +110,18 @@ func startFault(stderr string, state *os.ProcessState, m MapStack) *fault.Error 
 	return fault.New(fault.Environment, "worker_start", "the worker process did not start: %s", message)
 }
 
-// startFrame is a frame as workerd prints it at start, "  at place in function"; everywhere else it is "at function (place)".
-var startFrame = regexp.MustCompile(`^  at (\S+) in (.+)$`)
+// startFrame is a frame as workerd prints it at start, "at place in function"; everywhere else it is "at function (place)".
+var startFrame = regexp.MustCompile(`^    at (\S+) in (.+)$`)
+
+// startPrefix is what workerd puts before a line about the user's worker.
+const startPrefix = "service worker: "
 
 // startText finds the reason in the output: from the first error line of the user's worker on, with its frames.
 func startText(stderr string) string {
-	const prefix = "service worker: "
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(stderr)) {
 		text := strings.TrimRight(line, "\n")
-		if after, ok := strings.CutPrefix(text, prefix); ok {
+		if after, ok := strings.CutPrefix(text, startPrefix); ok {
 			if len(lines) > 0 && !strings.HasPrefix(after, "Uncaught") {
 				continue // one reason is enough; a list of them says the same of each rule
 			}
@@ -123,7 +129,7 @@ func startText(stderr string) string {
 			continue
 		}
 		if len(lines) > 0 && strings.HasPrefix(text, "  ") {
-			lines = append(lines, startFrame.ReplaceAllString(text, "    at $2 ($1)"))
+			lines = append(lines, startFrame.ReplaceAllString("  "+text, "    at $2 ($1)"))
 		}
 	}
 	if len(lines) == 0 {

@@ -129,13 +129,13 @@ func (c *calls) report(entry *call, exception *dispatch.Exception) {
 	}
 }
 
-// reportAll gives every invocation under way the same exception: that of a worker without the handler, which never ran
+// reportAll gives every delivery under way the same exception: that of a worker without a queue handler, which never ran
 // and so never named its delivery.
 func (c *calls) reportAll(exception *dispatch.Exception) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, entry := range c.active {
-		if !entry.reported {
+		if entry.delivery != "" && !entry.reported {
 			entry.reported = true
 			entry.exception <- exception
 		}
@@ -246,7 +246,7 @@ func startLines(stdout, stderr string) []Line {
 	var lines []Line
 	add := func(text, level string) {
 		for line := range strings.Lines(text) {
-			if line = strings.TrimRight(line, "\r\n"); line != "" {
+			if line = strings.TrimPrefix(strings.TrimRight(line, "\r\n"), startPrefix); line != "" {
 				lines = append(lines, Line{Time: time.Now(), Level: level, Text: line, Event: "start"})
 			}
 		}
