@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -183,6 +184,27 @@ func (l *lane) Ready() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(len(l.ready))
+}
+
+// lent returns how many batches were leased, how many at most at a time, and their sizes.
+func (l *lane) lent() (leases, most int, sizes []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leases, l.maxLeased, slices.Clone(l.batches)
+}
+
+// decided returns the last decision on each message.
+func (l *lane) decided() map[int64]queue.Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.settled)
+}
+
+// delivered returns how often each message was leased.
+func (l *lane) delivered() map[int64]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.deliveries)
 }
 
 // outcomes counts the messages by their last verdict.
