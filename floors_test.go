@@ -46,6 +46,11 @@ var rooms = []room{
 	// The contract of a store, as tests that every store runs: it imports what tests do.
 	{under: "internal/engine/broker/storetest", may: []string{"internal/core", "internal/engine/broker"}, third: true},
 	{under: "internal/adapter", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
+	// A PostgreSQL for tests: it finds the programs as the product does.
+	{
+		under: "internal/adapter/postgres/cluster/clustertest", third: true,
+		may: []string{"internal/adapter/postgres/cluster", "internal/adapter/binaries"},
+	},
 	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
 	{
 		under: "internal/daemon", third: true,
@@ -346,6 +351,8 @@ var rules = []rule{
 			files("internal/engine/broker/a.go", importing("github.com/jackc/pgx/v5")),
 			files("internal/engine/broker/a.go", importing("internal/config/source")),
 			files("internal/adapter/postgres/a.go", importing("internal/adapter/binaries")),
+			files("internal/adapter/postgres/cluster/a.go", importing("internal/adapter/binaries")),
+			files("internal/adapter/postgres/cluster/clustertest/a.go", importing("internal/adapter/workerd")),
 			files("internal/adapter/post/a.go", importing("internal/adapter/postgres")),
 			files("internal/adapter/postgres/a.go", importing("internal/server/api")),
 			files("internal/adapter/workerd/a.go", importing("internal/cli")),
@@ -368,6 +375,7 @@ var rules = []rule{
 			"internal/engine/broker/a_test.go", importing("internal/adapter/postgres"),
 			"internal/adapter/postgres/a.go", importing("internal/engine/broker", "internal/adapter/postgres/cluster", "github.com/jackc/pgx/v5"),
 			"internal/adapter/postgres/cluster/a.go", importing("internal/adapter/postgres/sql"),
+			"internal/adapter/postgres/cluster/clustertest/a.go", importing("internal/adapter/binaries"),
 			"internal/server/api/a.go", importing("internal/engine/broker", "internal/core/fault"),
 			"internal/daemon/a.go", importing("internal/adapter/postgres", "internal/server/api", "internal/config/source"),
 			"internal/cli/a.go", importing("internal/daemon"),
