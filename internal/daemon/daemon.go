@@ -106,7 +106,7 @@ func newDaemon(o Options) (*Daemon, error) {
 	}
 	d.servers = &servers{
 		install: paths.Postgres, dir: state, urls: o.DatabaseURLs, log: o.Log,
-		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{},
+		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{}, warned: map[string]bool{},
 	}
 	return d, nil
 }

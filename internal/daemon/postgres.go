@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/adapter/postgres/preflight"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -38,25 +39,22 @@ type servers struct {
 	mu       sync.Mutex
 	embedded *cluster.Cluster // nil before it is first needed and while it is down; guarded by mu
 	used     map[string]bool  // databases on the URL for any database; guarded by mu
+	warned   map[string]bool  // warnings that were given about the user's servers; guarded by mu
 
 	stop context.CancelFunc
 	done chan struct{} // closed when keep has returned; nil when nothing is embedded
 }
 
-// open returns how to reach a database, making it if it is embedded and new.
+// open returns how to reach a database: one of the user's after it was judged fit, an embedded one made if it is new.
 func (s *servers) open(ctx context.Context, name string) (access, error) {
 	if url, ok := s.urls[name]; ok {
-		return own(url)
+		return s.own(ctx, name, url)
 	}
 	if url, ok := s.urls[""]; ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.used[name] = true
-		if len(s.used) > 1 {
-			return access{}, fault.New(fault.Invalid, "database_url_ambiguous", "one --database-url cannot hold the databases of several names; %q is the second", name).
-				WithHint("give each its own: --database-url %s=postgres://…", name)
+		if err := s.claim(name); err != nil {
+			return access{}, err
 		}
-		return own(url)
+		return s.own(ctx, name, url)
 	}
 	c, err := s.cluster(ctx)
 	if err != nil {
@@ -72,12 +70,31 @@ func (s *servers) open(ctx context.Context, name string) (access, error) {
 	}, nil
 }
 
-// own is a database of the user's: the app reaches it as the user who was named in the URL.
-func own(url string) (access, error) {
+// claim takes the URL for any database for the first name that comes.
+func (s *servers) claim(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used[name] = true
+	if len(s.used) > 1 {
+		return fault.New(fault.Invalid, "database_url_ambiguous", "one --database-url cannot hold the databases of several names; %q is the second", name).
+			WithHint("give each its own: --database-url %s=postgres://…", name)
+	}
+	return nil
+}
+
+// own is a database of the user's: the app reaches it as the user who was named in the URL. It is judged each time, since
+// a server can be changed while it is away; what it is warned of is said once.
+func (s *servers) own(ctx context.Context, name, url string) (access, error) {
+	report, err := preflight.Check(ctx, url)
+	if err != nil {
+		return access{}, err
+	}
+	for _, warning := range report.Warnings {
+		s.warn("database " + name + ": " + warning)
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return access{}, fault.New(fault.Invalid, "database_url_invalid", "--database-url is not a PostgreSQL URL").
-			WithHint("for example postgres://user:password@localhost:5432/mine").WithCause(err)
+		return access{}, fmt.Errorf("address of database %s: %w", name, err)
 	}
 	port := strconv.Itoa(int(config.Port))
 	app := workerd.Database{Network: "tcp", Address: net.JoinHostPort(config.Host, port), Name: config.Database, User: config.User, Password: config.Password}
@@ -85,6 +102,17 @@ func own(url string) (access, error) {
 		app.Network, app.Address = "unix", filepath.Join(config.Host, ".s.PGSQL."+port)
 	}
 	return access{url: url, app: app}, nil
+}
+
+// warn gives a notice that was not given before.
+func (s *servers) warn(text string) {
+	s.mu.Lock()
+	given := s.warned[text]
+	s.warned[text] = true
+	s.mu.Unlock()
+	if !given {
+		s.notice(text)
+	}
 }
 
 // cluster returns the embedded server, started if it has to be.
