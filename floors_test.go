@@ -46,11 +46,12 @@ var rooms = []room{
 	// The contract of a store, as tests that every store runs: it imports what tests do.
 	{under: "internal/engine/broker/storetest", may: []string{"internal/core", "internal/engine/broker"}, third: true},
 	{under: "internal/adapter", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
-	// A PostgreSQL for tests: it finds the programs as the product does.
+	// The real PostgreSQL and workerd for tests, which find the programs as the product does.
 	{
 		under: "internal/adapter/postgres/cluster/clustertest", third: true,
 		may: []string{"internal/adapter/postgres/cluster", "internal/adapter/binaries"},
 	},
+	{under: "internal/adapter/workerd/workerdtest", may: []string{"internal/adapter/workerd", "internal/adapter/binaries"}},
 	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
 	{
 		under: "internal/daemon", third: true,
@@ -356,6 +357,7 @@ var rules = []rule{
 			files("internal/adapter/post/a.go", importing("internal/adapter/postgres")),
 			files("internal/adapter/postgres/a.go", importing("internal/server/api")),
 			files("internal/adapter/workerd/a.go", importing("internal/cli")),
+			files("internal/adapter/workerd/workerdtest/a.go", importing("internal/adapter/postgres")),
 			files("internal/adapter/workerd/a.go", importing("internal/daemon")),
 			files("internal/server/api/a.go", importing("internal/adapter/postgres")),
 			files("internal/server/api/a.go", importing("internal/server/binding")),
