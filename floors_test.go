@@ -49,9 +49,9 @@ var rooms = []room{
 	// The real PostgreSQL and workerd for tests, which find the programs as the product does.
 	{
 		under: "internal/adapter/postgres/cluster/clustertest", third: true,
-		may: []string{"internal/adapter/postgres/cluster", "internal/adapter/binaries"},
+		may: []string{"internal/core", "internal/adapter/postgres/cluster", "internal/adapter/binaries"},
 	},
-	{under: "internal/adapter/workerd/workerdtest", may: []string{"internal/adapter/workerd", "internal/adapter/binaries"}},
+	{under: "internal/adapter/workerd/workerdtest", may: []string{"internal/core", "internal/adapter/workerd", "internal/adapter/binaries"}},
 	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
 	{
 		under: "internal/daemon", third: true,

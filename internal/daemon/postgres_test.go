@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -71,18 +70,10 @@ func TestOwnDatabaseTakesOneName(t *testing.T) {
 }
 
 func TestWarningsAboutAnOwnDatabaseAreGivenOnce(t *testing.T) {
-	dir := clustertest.Dir(t)
-	build, err := clustertest.Install()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Start(t.Context(), cluster.Options{Install: build, Dir: dir})
-	if err != nil {
-		t.Fatal(fault.Detail(err))
-	}
+	c, dir := clustertest.Start(t)
 	made, err := c.EnsureDatabase(t.Context(), "mine")
 	if err != nil {
-		t.Error(fault.Detail(err))
+		t.Fatal(fault.Detail(err))
 	}
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)

@@ -2,8 +2,6 @@ package esbuild
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,18 +46,4 @@ const config :Workerd.Config = (
   services = [(name = "user", worker = (%s, compatibilityDate = "2026-11-01"))],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "user")]);`, code)
 	return workerdtest.Serve(t, dir, config)
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
@@ -26,24 +25,17 @@ const password = `p"ss w:rd/@`
 // returns the app's way in, and both addresses.
 func server(t *testing.T) (access cluster.Access, unix, tcp string) {
 	t.Helper()
-	dir := clustertest.Dir(t)
-	build, err := clustertest.Install()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Start(t.Context(), cluster.Options{Install: build, Dir: dir})
+	c, dir := clustertest.Start(t)
+	access, err := c.EnsureDatabase(t.Context(), "default")
 	if err != nil {
 		t.Fatal(fault.Detail(err))
 	}
-	access, err = c.EnsureDatabase(t.Context(), "default")
-	if err == nil {
-		var admin *pgx.Conn
-		if admin, err = c.Admin(t.Context()); err == nil {
-			_, err = admin.Exec(t.Context(), "ALTER ROLE "+access.App.User+" PASSWORD '"+password+"'")
-			err = errors.Join(err, admin.Close(t.Context()))
-		}
+	admin, err := c.Admin(t.Context())
+	if err != nil {
+		t.Fatal(fault.Detail(err))
 	}
-	if err = errors.Join(err, c.Stop(t.Context())); err != nil {
+	_, err = admin.Exec(t.Context(), "ALTER ROLE "+access.App.User+" PASSWORD '"+password+"'")
+	if err := errors.Join(err, admin.Close(t.Context()), c.Stop(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	access.App.Password = password

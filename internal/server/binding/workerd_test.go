@@ -124,7 +124,7 @@ func TestWorkerd(t *testing.T) {
 	} {
 		t.Run(c.call, func(t *testing.T) {
 			queues.drafts = nil
-			if got := fetch(t, url+c.call); got != c.answer {
+			if got := workerdtest.Get(t, url+c.call); got != c.answer {
 				t.Errorf("%s", cmp.Diff(c.answer, got))
 			}
 			if diff := cmp.Diff(c.drafts, queues.drafts); diff != "" {
@@ -135,7 +135,7 @@ func TestWorkerd(t *testing.T) {
 	t.Run("error of the broker", func(t *testing.T) {
 		queues.err = fault.New(fault.Limit, queue.CodeOperationsCap, "the day’s operations are used up — at 00:00 UTC\nthey come back")
 		want := "Error: the day's operations are used up - at 00:00 UTC they come back (queue_ops_cap)"
-		if got := fetch(t, url+"single"); got != want {
+		if got := workerdtest.Get(t, url+"single"); got != want {
 			t.Error(cmp.Diff(want, got))
 		}
 	})
@@ -145,7 +145,7 @@ func TestWorkerd(t *testing.T) {
 func BenchmarkWorkerd(b *testing.B) {
 	url := startWorkerd(b, newHandler(&slowQueues{entered: make(chan string, 1<<20), released: closed()}))
 	for b.Loop() {
-		if got := fetch(b, url+"load"); got != "[null,null,null,null]" {
+		if got := workerdtest.Get(b, url+"load"); got != "[null,null,null,null]" {
 			b.Fatal(got)
 		}
 	}

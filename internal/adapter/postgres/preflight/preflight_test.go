@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
 	"github.com/runlot/runlot/internal/adapter/postgres/preflight"
@@ -92,16 +91,7 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 
 // TestCheckOfUnsafeServer runs servers with settings that the embedded one does not allow.
 func TestCheckOfUnsafeServer(t *testing.T) {
-	dir := clustertest.Dir(t)
-	build, err := clustertest.Install()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Start(t.Context(), cluster.Options{Install: build, Dir: dir})
-	if err != nil {
-		t.Fatal(fault.Detail(err))
-	}
-	defer c.Stop(context.Background())
+	c, dir := clustertest.Start(t)
 	access, err := c.EnsureDatabase(t.Context(), "default")
 	if err != nil {
 		t.Fatal(fault.Detail(err))

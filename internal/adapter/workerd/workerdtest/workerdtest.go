@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -65,4 +66,19 @@ func Serve(tb testing.TB, dir, config string) string {
 		tb.Fatalf("workerdtest: %s: %v", line, err)
 	}
 	return fmt.Sprintf("http://127.0.0.1:%d/", event.Port)
+}
+
+// Get requests a URL and returns the body of the answer, whatever its status.
+func Get(tb testing.TB, url string) string {
+	tb.Helper()
+	response, err := http.Get(url) //nolint:gosec,noctx // the test's own server
+	if err != nil {
+		tb.Fatalf("workerdtest: %v", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatalf("workerdtest: %v", err)
+	}
+	return string(text)
 }

@@ -8,8 +8,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
+	"github.com/runlot/runlot/internal/core/fault"
 )
+
+// Start starts a cluster of the test's own, to be stopped early, changed or broken, and returns it with its state folder. It
+// is stopped after the test at the latest.
+func Start(tb testing.TB) (c *cluster.Cluster, state string) {
+	tb.Helper()
+	dir, err := Install()
+	if err != nil {
+		tb.Fatalf("clustertest: %v", err)
+	}
+	state = Dir(tb)
+	if c, err = cluster.Start(tb.Context(), cluster.Options{Install: dir, Dir: state}); err != nil {
+		tb.Fatalf("clustertest: %s", fault.Detail(err))
+	}
+	tb.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			tb.Errorf("clustertest: %v", err)
+		}
+	})
+	return c, state
+}
 
 // Serve runs the server on the data of a stopped cluster, as a person could: not by the package cluster, and with
 // settings of their own ("fsync=off") that it does not allow. State is the cluster's state folder. Serve returns the
