@@ -324,3 +324,21 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 		t.Errorf("epoch %d does not follow %d", own.Epoch, o.own.Epoch)
 	}
 }
+
+// A session that is opened after another node has raised the epoch refuses to write, even before its store has noticed.
+func TestEpochFencesNewSessions(t *testing.T) {
+	o := newOwner(t)
+	must(t, o.Append(t.Context(), o.rows(1)))
+	before := o.stored(t)
+	exec(t, o.d.connect(t), "UPDATE runlot_queue.owner SET epoch = epoch + 1")
+	struck := o.proxy.arm(insertTrigger, lostRequest)
+	err := o.Append(t.Context(), o.rows(1))
+	<-struck
+	if fault.From(err).Code != broker.CodeOwnershipLost {
+		t.Errorf("a write under an old epoch: %v", fault.Detail(err))
+	}
+	if err := o.Reserve(t.Context(), o.next+5_000_000); fault.From(err).Code != broker.CodeOwnershipLost {
+		t.Errorf("a reservation under an old epoch: %v", fault.Detail(err))
+	}
+	o.wantStored(t, before)
+}
