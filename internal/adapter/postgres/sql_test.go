@@ -34,7 +34,12 @@ func newDirect(t *testing.T) *owner {
 
 func (o *owner) drain(t *testing.T) []string {
 	t.Helper()
-	rows, err := o.Drain(t.Context(), o.next+1, time.Now(), queue.InboxRows)
+	return o.drainUpTo(t, queue.InboxRows)
+}
+
+func (o *owner) drainUpTo(t *testing.T, limit int) []string {
+	t.Helper()
+	rows, err := o.Drain(t.Context(), o.next+1, time.Now(), limit)
 	must(t, err)
 	o.next += int64(len(rows))
 	bodies := make([]string, len(rows))
@@ -107,7 +112,8 @@ func TestInboxInAnyOrderOfCommits(t *testing.T) {
 			open[i] = nil
 		}
 		if random.IntN(3) == 0 {
-			got = append(got, o.drain(t)...)
+			// Often less than what waits: what is left behind stays above the mark.
+			got = append(got, o.drainUpTo(t, 1+random.IntN(4))...)
 			if o.InboxLow() < low {
 				t.Fatalf("the mark fell from %d to %d", low, o.InboxLow())
 			}
