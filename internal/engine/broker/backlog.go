@@ -70,6 +70,10 @@ func newBacklog(b *Broker, info *QueueInfo) *backlog {
 func (q *backlog) publish(rows []Row, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.count == 0 && q.b.counted.Load() {
+		// The queue was empty, so nothing older can expire.
+		q.expired = max(q.expired, rows[0].Seq-1)
+	}
 	for i := range rows {
 		r := &rows[i]
 		q.count++
@@ -130,7 +134,7 @@ func (q *backlog) pump(now time.Time) {
 			wakeAt = earlier(wakeAt, w.retryAt)
 		} else {
 			w.busy = true
-			q.b.readers.add(q)
+			q.b.readers.add(w)
 		}
 	}
 	if len(w.waiters) == 0 {

@@ -50,6 +50,8 @@ type Broker struct {
 	byName  map[string]*backlog
 	byID    map[int32]*backlog
 	started bool
+	// counted is set when the counts of the queues are exact.
+	counted atomic.Bool
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
 	lanes atomic.Int64
 
@@ -129,7 +131,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		for i := range infos {
 			b.highestDueMark = max(b.highestDueMark, infos[i].DueMark)
 		}
-		err = b.reserve(ctx, time.Now(), own.NextSeq)
+		err = b.reserve(ctx, time.Now(), own.NextSeq+1, queue.SeqReserve)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("load the queues: %w", err), b.release(ctx))
@@ -278,7 +280,7 @@ func (b *Broker) know(infos []QueueInfo) {
 	defer b.mu.Unlock()
 	for i := range infos {
 		if b.byID[infos[i].ID] == nil {
-						q := newBacklog(b, &infos[i])
+			q := newBacklog(b, &infos[i])
 			b.byID[q.id] = q
 			b.byName[q.name] = q
 		}

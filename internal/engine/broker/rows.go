@@ -48,9 +48,11 @@ func (f *fifo) pop() {
 
 // set replaces the content by rows, which may be a part of the old one.
 func (f *fifo) set(rows []Row) {
-	old := f.rows
-	f.rows = append(old[:0], rows...)
-	clear(old[min(len(f.rows), len(old)):])
+	had := len(f.rows)
+	f.rows = append(f.rows[:0], rows...)
+	if had > len(f.rows) {
+		clear(f.rows[len(f.rows):had])
+	}
 	f.head = 0
 }
 

@@ -343,7 +343,7 @@ func (f *flusher) drainOnce() ([]Row, error) {
 	b := f.b
 	now := time.Now()
 	first := max(b.lastSeq+1, SeqAt(now))
-	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows)); err != nil {
+	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows), queue.SeqReserveIdle); err != nil {
 		return nil, err
 	}
 	if floor := time.UnixMilli(b.highestDueMark); now.Before(floor) {
@@ -387,18 +387,18 @@ func (b *Broker) learn(id int32) *backlog {
 func (b *Broker) assign(ctx context.Context, now time.Time, n int) (int64, error) {
 	first := max(b.lastSeq+1, SeqAt(now))
 	limit := first + int64(n)
-	if err := b.reserve(ctx, now, limit); err != nil {
+	if err := b.reserve(ctx, now, limit, queue.SeqReserve); err != nil {
 		return 0, err
 	}
 	b.lastSeq = limit - 1
-	if b.reserved.Load()-limit < int64(queue.SeqReserve/time.Millisecond/2)<<SeqBits {
+	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<SeqBits {
 		poke(b.reserveKick)
 	}
 	return first, nil
 }
 
-// reserve makes sure that Seqs below limit are reserved, and when they are not, reserves well beyond it.
-func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64) error {
+// reserve makes sure that Seqs below limit are reserved, and when they are not, reserves ahead of it.
+func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead time.Duration) error {
 	if b.reserved.Load() >= limit {
 		return nil
 	}
@@ -409,7 +409,7 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64) error 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	limit = max(limit, SeqAt(now)) + int64(queue.SeqReserve/time.Millisecond)<<SeqBits
+	limit = max(limit, SeqAt(now)) + ahead.Milliseconds()<<SeqBits
 	if err := b.store.Reserve(ctx, limit); err != nil {
 		return fmt.Errorf("reserve sequence numbers: %w", err)
 	}
@@ -423,7 +423,7 @@ func (b *Broker) reserveLoop() {
 	for {
 		select {
 		case <-b.reserveKick:
-			if err := b.reserve(b.work, time.Now(), b.reserved.Load()+1); err != nil && b.work.Err() == nil {
+			if err := b.reserve(b.work, time.Now(), b.reserved.Load()+1, queue.SeqReserve); err != nil && b.work.Err() == nil {
 				b.log.Warn("cannot reserve sequence numbers ahead", "error", fault.Detail(err))
 			}
 		case <-b.work.Done():

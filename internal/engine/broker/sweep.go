@@ -26,6 +26,7 @@ func (b *Broker) sweepLoop() {
 			return
 		}
 	}
+	b.counted.Store(true)
 	marks := time.NewTicker(queue.MarksEvery)
 	defer marks.Stop()
 	expiry := time.NewTimer(0)

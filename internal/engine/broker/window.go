@@ -20,6 +20,7 @@ import (
 // A read of either side overlaps with commits. What commits while it runs is remembered (tail, dueTail) and merged when
 // it ends. Window has no lock: the backlog's guards it.
 type window struct {
+	q      *backlog
 	bounds *Bounds
 	// lanes is the number of open lanes to share the memory with.
 	lanes func() int
