@@ -176,6 +176,7 @@ func TestNextLeavesTheLine(t *testing.T) {
 func TestIdleQueuesCostNoReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{})
+		synctest.Wait()
 		names := make([]string, 300)
 		for i := range names {
 			names[i] = fmt.Sprintf("q%d", i)

@@ -85,11 +85,11 @@ func (l *sendList) close(err error) {
 }
 
 // Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
-// of. The bodies belong to the broker from then on: nobody may write to them. A nil delay is none; limits and defaults
-// of the producer's dialect are the caller's business.
+// of. The bodies belong to the broker from then on: nobody may write to them, and what they are cut from stays in memory
+// with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
 //
 // Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
-// (10104) for a queue that was not declared; Limit for what no group commit could hold; what the store refuses. After an
+// (10104) for a queue that was not declared; Limit and Invalid for what no store takes; what the store refuses. After an
 // Unavailable or the end of ctx the messages may still have been accepted, all or none.
 func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
 	q, err := b.named(queueName)
@@ -98,6 +98,9 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 	}
 	c := &call{q: q, drafts: drafts, done: make(chan error, 1)}
 	for i := range drafts {
+		if err := checkDraft(i, &drafts[i]); err != nil {
+			return queue.Metrics{}, err
+		}
 		c.size += len(drafts[i].Body) + queue.RowOverhead
 	}
 	if len(drafts) == 0 || len(drafts) > b.bounds.GroupRows {
@@ -117,6 +120,18 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 		return queue.Metrics{}, err
 	}
 	return b.metrics(ctx, q, sendMetricsAge), nil
+}
+
+// checkDraft refuses what no store takes, before it joins a group that it would spoil.
+func checkDraft(i int, d *queue.Draft) error {
+	if d.Format < queue.JSON || d.Format > queue.V8 {
+		return fault.New(fault.Invalid, queue.CodeBodyInvalid, "message %d has no known content type", i).
+			WithHint("send it as json, text, bytes or v8")
+	}
+	if most := queue.LimitsOf(queue.Runlot).MessageBytes; len(d.Body) > most {
+		return fault.New(fault.Limit, queue.CodeMessageSize, "message %d: message length of %d bytes exceeds limit of %d", i, len(d.Body), most)
+	}
+	return nil
 }
 
 var errSendTimeout = errors.New("the commit took too long")
