@@ -69,8 +69,8 @@ const (
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond
 	StoreRetryMax   = 2 * time.Second
-	// StoreReaders is the most reads of waiting messages at a time, per database.
-	StoreReaders = 2
+	// LaneReaders is the most reads of waiting messages at a time, per database.
+	LaneReaders = 2
 	// SeqReserve is how far ahead of the clock sequence numbers are reserved; a crash may leave so large a gap.
 	SeqReserve = 10 * time.Second
 	// SeqReserveIdle is the same while nothing is sent and only the inbox is looked at: the one write of an idle database.

@@ -84,7 +84,7 @@ func New(o Options) *Broker {
 		sends:       sendList{kick: make(chan struct{}, 1)},
 		waiting:     semaphore.NewWeighted(int64(bounds.GroupWaiting)),
 		settles:     settleList{kick: make(chan struct{}, 1)},
-		readers:     readList{kick: make(chan struct{}, queue.StoreReaders)},
+		readers:     readList{kick: make(chan struct{}, queue.LaneReaders)},
 		wheel:       wheel{kick: make(chan struct{}, 1)},
 		byName:      map[string]*backlog{}, byID: map[int32]*backlog{},
 		stopping: make(chan struct{}), done: make(chan struct{}),
@@ -144,7 +144,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	b.others.Go(b.wheelLoop)
 	b.others.Go(b.sweepLoop)
 	b.others.Go(b.watch)
-	for range queue.StoreReaders {
+	for range queue.LaneReaders {
 		b.others.Go(b.readLoop)
 	}
 	return nil
