@@ -104,6 +104,26 @@ func TestDelayedIsNotEarly(t *testing.T) {
 	})
 }
 
+// TestDelayedBehindWhatExpired: what was in memory expires before its time, and nothing but the clock brings the lane to
+// look for the message that is in the store only.
+func TestDelayedBehindWhatExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, broker.Bounds{DueRows: 1})
+		check(t, r.b.SetRetention("a", time.Hour))
+		l := r.lane("a")
+		synctest.Wait()
+		began := time.Now()
+		r.send("a", delayed("expires", 2*time.Hour), delayed("expires too", 2*time.Hour+time.Minute))
+		time.Sleep(90 * time.Minute)
+		r.send("a", delayed("stays", 50*time.Minute))
+		_, got := next(t, l, 2, 0)
+		wantBodies(t, got, "stays")
+		if took := time.Since(began); took != 140*time.Minute {
+			t.Errorf("it came after %s", took)
+		}
+	})
+}
+
 func TestSuspectsComeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{})
