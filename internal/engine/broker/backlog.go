@@ -137,20 +137,8 @@ func (q *backlog) pump(now time.Time) {
 			q.b.readers.add(w)
 		}
 	}
-	if len(w.waiters) == 0 {
-		if !wakeAt.IsZero() {
-			q.b.wheel.set(q, wakeAt)
-		}
-		return
-	}
-	if len(w.due) > 0 {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.due[0].VisibleAt))
-	}
-	if len(w.suspects) > 0 {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.suspects[0].VisibleAt))
-	}
-	if w.horizon != never && now.UnixMilli() < w.horizon.VisibleAt {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.horizon.VisibleAt))
+	if len(w.waiters) > 0 {
+		wakeAt = w.nextVisible(now, wakeAt)
 	}
 	if !wakeAt.IsZero() {
 		q.b.wheel.set(q, wakeAt)

@@ -372,6 +372,20 @@ func (w *window) expire(seq int64) {
 	w.generation++
 }
 
+// nextVisible returns when the next delayed message can become visible, in memory or beyond the horizon, if that is
+// before wakeAt.
+func (w *window) nextVisible(now, wakeAt time.Time) time.Time {
+	for _, h := range []dueHeap{w.due, w.suspects} {
+		if len(h) > 0 {
+			wakeAt = earlier(wakeAt, time.UnixMilli(h[0].VisibleAt))
+		}
+	}
+	if w.horizon != never && now.UnixMilli() < w.horizon.VisibleAt {
+		wakeAt = earlier(wakeAt, time.UnixMilli(w.horizon.VisibleAt))
+	}
+	return wakeAt
+}
+
 // dueMark returns a time below which no delayed message is in the window or beyond its horizon.
 func (w *window) dueMark() int64 {
 	mark := w.horizon.VisibleAt
