@@ -341,6 +341,39 @@ func TestCloseGivesMessagesBack(t *testing.T) {
 	})
 }
 
+// TestReopenedLaneIsReadOnce: a lane that was closed and opened again while it waited for a reader stands in the line
+// twice, and is not read by two readers at a time.
+func TestReopenedLaneIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, broker.Bounds{})
+		r.send("a", drafts(3)...)
+		r.send("b", draft("x"))
+		r.send("dead", draft("x"))
+		check(t, r.b.Stop(t.Context()))
+		r.restart(broker.Bounds{})
+		synctest.Wait()
+		release := make(chan struct{})
+		r.watch(func(call string, n int) memory.Fault {
+			switch {
+			case call == "ReadReady" && n <= queue.LaneReaders:
+				return memory.Fault{Hold: release}
+			case call == "ReadReady":
+				return memory.Fault{After: time.Second}
+			}
+			return memory.Fault{}
+		})
+		r.lane("b")
+		r.lane("dead")
+		synctest.Wait()
+		r.lane("a").Close()
+		l := r.lane("a")
+		close(release)
+		time.Sleep(time.Minute)
+		_, got := next(t, l, 10, time.Second)
+		wantBodies(t, got, "0", "1", "2")
+	})
+}
+
 // TestDelayedWhileNoLaneIsOpen: a retry that commits after the last lane closed lies in the past of the closing.
 func TestDelayedWhileNoLaneIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -335,3 +335,26 @@ func TestRetention(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryBesideWhatExpired: one message of a batch expires under the lease; the other's retry is its own.
+func TestRetryBesideWhatExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, broker.Bounds{})
+		check(t, r.b.SetRetention("a", time.Hour))
+		l := r.lane("a")
+		r.send("a", draft("old"))
+		time.Sleep(50 * time.Minute)
+		r.send("a", draft("young"))
+		batch, _ := next(t, l, 2, 0)
+		time.Sleep(20 * time.Minute)
+		decisions := decide(batch, queue.Retry, time.Minute)
+		decisions[0].Delay, decisions[0].Failures = 10*time.Hour, 7
+		began := time.Now()
+		check(t, settle(l, batch, decisions))
+		batch, got := next(t, l, 2, 0)
+		wantBodies(t, got, "young")
+		if took := time.Since(began); took != time.Minute || batch.Messages[0].Attempts() != 2 {
+			t.Errorf("it came after %s as attempt %d, want after a minute as attempt 2", took, batch.Messages[0].Attempts())
+		}
+	})
+}
