@@ -69,6 +69,26 @@ func TestBatchBySizeOrByTime(t *testing.T) {
 	})
 }
 
+// TestBatchTimeWhenSeqsAreAhead: after a restart the Seqs run ahead of the clock by what was reserved. The wait for a
+// batch to fill is no longer for that.
+func TestBatchTimeWhenSeqsAreAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, broker.Bounds{})
+		r.send("a", draft("1"))
+		check(t, r.b.Stop(t.Context()))
+		r.restart(broker.Bounds{})
+		r.send("b", draft("2"))
+		began := time.Now()
+		batch, _ := next(t, r.lane("b"), 2, time.Second)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("a partial batch took %s, want a second", took)
+		}
+		if broker.SeqAt(time.Now().Add(time.Second)) > batch.Messages[0].Seq {
+			t.Errorf("seq %d is not ahead of the clock, so this shows nothing", batch.Messages[0].Seq)
+		}
+	})
+}
+
 func TestOldestVisibleFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{})
