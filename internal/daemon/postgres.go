@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +42,7 @@ type servers struct {
 	embedded *cluster.Cluster // nil before it is first needed and while it is down; guarded by mu
 	used     map[string]bool  // databases on the URL for any database; guarded by mu
 	warned   map[string]bool  // warnings that were given about the user's servers; guarded by mu
+	versions []string         // of the servers in use, each once; guarded by mu
 
 	stop context.CancelFunc
 	done chan struct{} // closed when keep has returned; nil when nothing is embedded
@@ -89,6 +92,10 @@ func (s *servers) own(ctx context.Context, name, url string) (access, error) {
 	if err != nil {
 		return access{}, err
 	}
+	number, _, _ := strings.Cut(report.Version, " ")
+	s.mu.Lock()
+	s.use(number)
+	s.mu.Unlock()
 	for _, warning := range report.Warnings {
 		s.warn("database " + name + ": " + warning)
 	}
@@ -102,6 +109,20 @@ func (s *servers) own(ctx context.Context, name, url string) (access, error) {
 		app.Network, app.Address = "unix", filepath.Join(config.Host, ".s.PGSQL."+port)
 	}
 	return access{url: url, app: app}, nil
+}
+
+// use notes the version of a server that is in use. The caller holds mu.
+func (s *servers) use(version string) {
+	if !slices.Contains(s.versions, version) {
+		s.versions = append(s.versions, version)
+	}
+}
+
+// inUse returns the versions of the servers in use, for a person; "" when no app has a database.
+func (s *servers) inUse() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.versions, " and ")
 }
 
 // warn gives a notice that was not given before.
@@ -130,6 +151,7 @@ func (s *servers) cluster(ctx context.Context) (*cluster.Cluster, error) {
 		return nil, err
 	}
 	s.embedded = c
+	s.use(c.Version())
 	keepCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop, s.done = stop, make(chan struct{})
 	go s.keep(keepCtx, c) //nolint:gosec // G118: the server outlives the call that needs it first; Stop ends it

@@ -44,6 +44,9 @@ func TestOwnDatabaseIsJudgedBeforeItIsUsed(t *testing.T) {
 		want := access{url: url, app: workerd.Database{
 			Network: "unix", Address: clustertest.Cluster(t).SocketPath(), Name: made.Database, User: made.Owner.User, Password: made.Owner.Password,
 		}}
+		if got := s.inUse(); got != clustertest.Cluster(t).Version() {
+			t.Errorf("version %q is in use", got)
+		}
 		if diff := cmp.Diff(want, a, cmp.AllowUnexported(access{})); diff != "" || len(*notices) > 0 {
 			t.Errorf("%s\nnotices %q", diff, *notices)
 		}
