@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/terminal"
@@ -70,7 +71,7 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -101,14 +102,46 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	return ExitFailed
 }
 
-// args wraps cobra's check of positional arguments, so that its errors count as usage.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// usage is a usageError with a text of its own.
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// args checks the number of positional arguments. what names one of them, for a person.
+func args(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
-		if err := check(c, given); err != nil {
-			return usageError{err}
+		switch {
+		case len(given) < least:
+			return usage("%s needs %s", c.CommandPath(), what)
+		case len(given) > most && most == 0:
+			return usage("%s takes no argument, not %q", c.CommandPath(), given[0])
+		case len(given) > most:
+			return usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}
 		return nil
 	}
+}
+
+// flagError says what is wrong with a flag in words for a person, and which flag was meant.
+func flagError(c *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		name, kind := invalid.GetFlag().Name, "value"
+		if invalid.GetFlag().Value.Type() == "int" {
+			kind = "number"
+		}
+		return usage("--%s takes a %s, not %q", name, kind, invalid.GetValue())
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usageError{err}
+	}
+	// Flags and commands are measured alike: each flag stands in for a command of its name.
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 && len(unknown.GetSpecifiedName()) > 1 {
+		return usage("%w; did you mean --%s?", err, near[0])
+	}
+	return usageError{err}
 }
 
 // helpOrUnknown is what a program does when it is given no command that it knows.
@@ -120,5 +153,5 @@ func helpOrUnknown(c *cobra.Command, given []string) error {
 	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
-	return usageError{errors.New(text)}
+	return usage("%s", text)
 }

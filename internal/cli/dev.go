@@ -47,12 +47,14 @@ Workers may reach private addresses here; celld lets them reach public ones only
 			}
 			o.Log = newLog(stderrOf(c), verbose)
 			o.Colour = out.Colour
-			o.Observer = console.New(out, time.Now)
+			screen := console.New(out, time.Now)
+			defer screen.Flush()
+			o.Observer = screen
 			return daemon.Run(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&o.Port, "port", "p", defaultPort, "port of the first project; each further one takes the next")
+	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project; each further one takes the next; 0 picks free ones")
 	f.StringVar(&o.Host, "host", o.Host, "`ADDRESS` to listen on")
 	f.StringVar(&o.State, "state", "", "`FOLDER` that holds the queues (default DIR/.runlot)")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one database of several")
