@@ -47,7 +47,7 @@ func TestFirstScreenInAnOrdinaryTerminal(t *testing.T) {
 			Name: "invoices", Producers: []string{"shop: env.INVOICES"}, App: "shop", Waiting: 12345,
 			Consumer: &queue.Consumer{Queue: "invoices", BatchSize: 10, BatchTimeout: time.Second, MaxRetries: 2, DeadLetterQueue: "invoices-lost"},
 		},
-		daemon.QueueSummary{Name: "invoices-lost", DeadLettersOf: []string{"invoices"}, Waiting: -1},
+		daemon.QueueSummary{Name: "mail-failures", DeadLettersOf: []string{"mails"}, Waiting: -1},
 	))
 	expect(t, got, `
 Starting PostgreSQL 18.4 …
@@ -57,7 +57,7 @@ Starting PostgreSQL 18.4 …
   Queue          Waiting  Producers     Consumer
   invoices       12`+"\u202f"+`345   env.INVOICES  batches of 10 or 1 s, 2 retries →
                                         invoices-lost
-  invoices-lost  …        —             none: keeps the dead letters of invoices
+  mail-failures  …        —             none: keeps the dead letters of mails
 
   ready in 902 ms · PostgreSQL 18.4 · workerd 2026-11-17 · Ctrl-C stops
 
