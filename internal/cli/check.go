@@ -17,9 +17,9 @@ func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Validate, build and inspect a project without running it",
-		Long: `check reads the configuration, builds the code and looks at the handlers that it exports. Every problem
-of the configuration is reported in one run, with its place and the way out. Exit code 1 means that the
-project would not run.`,
+		Long: `check reads the configuration, builds the code and looks at the handlers that it
+exports. Every problem of the configuration is reported in one run, with its
+place and the way out. Exit code 1 means that the project would not run.`,
 		Example: "  runlot check ./my-app",
 		Args:    args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {

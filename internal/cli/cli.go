@@ -38,8 +38,9 @@ func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int 
 	root := &cobra.Command{
 		Use:   "runlot",
 		Short: "Durable queues for Workers apps that you run yourself",
-		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on workerd, the
-messages in PostgreSQL. A message is delivered at least once, whatever is killed in between.`,
+		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on
+workerd, the messages in PostgreSQL. A message is delivered at least once,
+whatever is killed in between.`,
 		Example: `  runlot dev                      # run the project in this folder
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
@@ -54,9 +55,9 @@ func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 	root := &cobra.Command{
 		Use:   "celld",
 		Short: "Run Workers apps with their queues for good",
-		Long:  `celld runs Workers projects from their folders, without watching them for changes.`,
+		Long:  `celld runs Workers projects from their folders, without watching their files.`,
 		Example: `  celld serve --data /var/lib/celld /srv/my-app
-  celld serve --database-url postgres://queues@db/queues ./api ./jobs`,
+  celld serve --data /var/lib/celld --port 8080 /srv/api /srv/jobs`,
 	}
 	root.AddCommand(serveCommand(), versionCommand())
 	root.Version = version
