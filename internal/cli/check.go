@@ -54,6 +54,7 @@ place and the way out. Exit code 1 means that the project would not run.`,
 	}
 	c.Flags().StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	completeFolders(c)
 	return c
 }
 

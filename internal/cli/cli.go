@@ -121,6 +121,24 @@ func args(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
+// completeFolders has a shell complete the command's arguments, and the named flags, with folders, and --config with
+// configuration files.
+func completeFolders(c *cobra.Command, flags ...string) {
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	for _, name := range flags {
+		mustBeDefined(c.MarkFlagDirname(name))
+	}
+	mustBeDefined(c.MarkFlagFilename("config", "json", "jsonc", "toml"))
+}
+
+func mustBeDefined(err error) {
+	if err != nil {
+		panic("cli: a flag is marked that its command does not define: " + err.Error())
+	}
+}
+
 // flagError says what is wrong with a flag in words for a person, and which flag was meant.
 func flagError(c *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {

@@ -69,5 +69,6 @@ only.`,
 	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
 	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show what the parts report about themselves")
+	completeFolders(c, "state")
 	return c
 }

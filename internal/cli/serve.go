@@ -53,5 +53,6 @@ then is delivered again by the next start.`,
 	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
 	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
 	f.BoolVar(&o.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
+	completeFolders(c, "data")
 	return c
 }
