@@ -124,7 +124,7 @@ type Cell struct {
 }
 
 // Table writes rows under a header in aligned columns, indented by two. The last column takes what is left of the width
-// and goes on below itself if it must.
+// and goes on below itself if it must; where hardly anything is left, it stands below its row.
 func (o *Output) Table(header []string, rows [][]Cell) {
 	widths := make([]int, len(header))
 	for i, h := range header {
@@ -139,11 +139,16 @@ func (o *Output) Table(header []string, rows [][]Cell) {
 	for _, w := range widths[:len(widths)-1] {
 		taken += w + 2
 	}
+	gap := ""
+	if o.width() > 0 && o.Width()-taken < narrowest {
+		taken, gap = 4, "\n    "
+	}
 	line := func(cells []Cell) {
 		var b strings.Builder
 		b.WriteString("  ")
 		for i, c := range cells {
 			if i == len(cells)-1 {
+				b.WriteString(gap)
 				for n, part := range o.Fold(c.Text, taken) {
 					if n > 0 {
 						b.WriteString("\n" + strings.Repeat(" ", taken))
@@ -155,7 +160,9 @@ func (o *Output) Table(header []string, rows [][]Cell) {
 			b.WriteString(o.Paint(c.Style, c.Text))
 			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Text)+2))
 		}
-		o.Printf("%s\n", strings.TrimRight(b.String(), " "))
+		for text := range strings.SplitSeq(b.String(), "\n") {
+			o.Printf("%s\n", strings.TrimRight(text, " "))
+		}
 	}
 	head := make([]Cell, len(header))
 	for i, h := range header {

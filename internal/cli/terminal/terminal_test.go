@@ -27,6 +27,26 @@ func TestTableFitsTheWidth(t *testing.T) {
 	}
 }
 
+func TestTableStacksWhatHasNoRoom(t *testing.T) {
+	var b strings.Builder
+	out := terminal.Plain(&b, 40)
+	out.Table([]string{"Queue", "Waiting", "Consumer"}, [][]terminal.Cell{
+		{{Text: "notifications-by-mail"}, {Text: "0"}, {Text: "batches of 10 or 5 s, 3 retries → dead-mails"}},
+		{{Text: "jobs"}, {Text: "12"}, {Text: "none"}},
+	})
+	want := "" +
+		"  Queue                  Waiting\n" +
+		"    Consumer\n" +
+		"  notifications-by-mail  0\n" +
+		"    batches of 10 or 5 s, 3 retries →\n" +
+		"    dead-mails\n" +
+		"  jobs                   12\n" +
+		"    none\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 func TestPaintIsPlainWithoutColour(t *testing.T) {
 	out := terminal.Plain(&strings.Builder{}, 80)
 	if got := out.Paint(terminal.Red, "x"); got != "x" {
