@@ -34,6 +34,7 @@ type Daemon struct {
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
+	lock    *os.File // of the state folder; nil until it is taken
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -113,6 +114,12 @@ func newDaemon(o Options) (*Daemon, error) {
 
 // start brings every app to life, in the order given.
 func (d *Daemon) start(ctx context.Context) error {
+	for _, dir := range d.o.Dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
+				WithHint("name the folder that holds runlot.json or wrangler.json")
+		}
+	}
 	if err := d.prepareState(); err != nil {
 		return err
 	}
@@ -140,68 +147,8 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// prepareState makes the state folder, and hides it from git.
-func (d *Daemon) prepareState() error {
-	if d.o.Clean {
-		if err := clean(d.o.State); err != nil {
-			return err
-		}
-	}
-	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
-	if err := os.MkdirAll(d.o.State, 0o711); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.WriteFile(filepath.Join(d.o.State, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	run := d.runDir()
-	if err := os.RemoveAll(run); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.Mkdir(run, 0o700); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	return nil
-}
-
-// clean deletes a state folder, and nothing that does not look like one.
-func clean(state string) error {
-	entries, err := os.ReadDir(state)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return stateFault(state, err)
-	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true}
-	for _, e := range entries {
-		if !known[e.Name()] {
-			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
-				WithHint("name another folder with --state, or delete it yourself")
-		}
-	}
-	if err := os.RemoveAll(state); err != nil {
-		return stateFault(state, err)
-	}
-	return nil
-}
-
-func stateFault(state string, err error) error {
-	reason := err
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		reason = p.Err
-	}
-	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
-		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
-}
-
 // newHost takes the app's port.
 func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, error) {
-	info, err := os.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
-			WithHint("name the folder that holds runlot.json or wrangler.json")
-	}
 	port := d.o.Port
 	if port != 0 {
 		port += number
@@ -213,7 +160,7 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
 			WithHint("stop what listens there, or choose another port with --port N (0 picks a free one)").WithCause(err)
 	case err != nil:
-		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s", address).
+		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s: %s", address, listenReason(err)).
 			WithHint("choose another address with --host or another port with --port").WithCause(err)
 	}
 	tcp, ok := listener.(*net.TCPListener)
@@ -221,6 +168,20 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		return nil, fmt.Errorf("a TCP listener is a %T", listener)
 	}
 	return newHost(d, dir, tcp), nil
+}
+
+// listenReason is why a listener could not be had, without what the sentence around it says already.
+func listenReason(err error) string {
+	if reason, ok := errors.AsType[syscall.Errno](err); ok {
+		return reason.Error()
+	}
+	if reason, ok := errors.AsType[*net.AddrError](err); ok {
+		return reason.Err
+	}
+	if reason, ok := errors.AsType[*net.DNSError](err); ok {
+		return reason.Err
+	}
+	return err.Error()
 }
 
 // databaseOf returns the app's database, opened if it has to be; nil when the app has none.
@@ -334,6 +295,9 @@ func (d *Daemon) stop() {
 		db.Stop()
 	}
 	d.servers.Stop()
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
 }
 
 // VersionsOfParts asks workerd and PostgreSQL for their versions.

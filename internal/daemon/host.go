@@ -45,6 +45,8 @@ type host struct {
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
 	live  *version
+	// broken says that the last reload failed.
+	broken bool
 
 	mu        sync.Mutex
 	process   *workerd.Process     // what serves now, nil while nothing does; guarded by mu

@@ -101,7 +101,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.dataDir = filepath.Join(c.dir, "data")
-	if c.lock, err = lockFolder(c.dir); err != nil {
+	if c.lock, err = LockFolder(c.dir); err != nil {
 		return err
 	}
 	if c.account, err = install.FindAccount(c.dataDir); err != nil {
