@@ -93,6 +93,7 @@ func TestKills(t *testing.T) {
 	probe := &sender{load: l, name: "probe", random: rand.New(rand.NewPCG(*seed, clients))}
 	serves := func() bool { return probe.send(1) == nil }
 	n.await("the first start", startTime, serves)
+	n.served = true
 	for i := range clients {
 		s := &sender{load: l, name: fmt.Sprint("client-", i), random: rand.New(rand.NewPCG(*seed, uint64(i)))}
 		size := 1
@@ -102,6 +103,12 @@ func TestKills(t *testing.T) {
 		l.running.Go(func() { s.run(size) })
 	}
 	defer l.stop()
+	ended := false
+	defer func() {
+		if !ended {
+			t.Logf("when it broke off: %v\n%s", judge(h), strings.Join(judge(h).list(), "\n"))
+		}
+	}()
 
 	kills := map[string]int{}
 	for i, r := range plan(rand.New(rand.NewPCG(*seed, 1<<32)), *rounds) {
@@ -123,12 +130,14 @@ func TestKills(t *testing.T) {
 			continue
 		}
 		n.await(fmt.Sprintf("round %d: recovery from the kill of %s", i+1, r.kind), startTime, serves)
+		n.served = true
 		h.over(time.Now())
 		n.output.notef("round %d: over after %s", i+1, time.Since(at))
 	}
 	l.stop()
 	n.await("an empty queue at the end", startTime, l.drained)
 	n.stop()
+	ended = true
 	if left := of(n.state); len(left) > 0 {
 		t.Errorf("processes left after a clean stop: %v", left)
 	}
@@ -174,12 +183,8 @@ func (l *load) stop() {
 	l.running.Wait()
 }
 
-// drained reports whether nothing is left to deliver or to settle: what was acknowledged is finished, and the queues
-// hold nothing else either.
+// drained reports whether nothing is left to deliver or to settle, as far as the queues know.
 func (l *load) drained() bool {
-	if l.history.unfinished() > 0 {
-		return false
-	}
 	response, err := client.Get(l.url + "/backlog")
 	if err != nil {
 		return false

@@ -145,6 +145,16 @@ func (j *judgement) judgeMessage(m *message, deaths []death, repeats []int) {
 		}
 		j.judgeRepeat(name, m, i, deaths, repeats)
 	}
+	// Each kill loses at most one of its deliveries, which spends no retry.
+	lost := 0
+	for k := range deaths {
+		if slices.ContainsFunc(m.deliveries, func(d delivery) bool { return deaths[k].covers(d.at) }) {
+			lost++
+		}
+	}
+	if failures > maxRetries+1+lost {
+		j.problemf("delivered more often than its retries allow", "%s: %s", name, m.trace(deaths))
+	}
 	if deadLetter {
 		j.deadLetters++
 		if !m.body.deadLetter() {
@@ -300,6 +310,13 @@ func TestJudge(t *testing.T) {
 			send(h, nil, one)
 			deliver(h, 9.5, jobs, 1, one)
 			deliver(h, 12, dead, 1, one)
+		}},
+		{"one failure too many", "delivered more often than its retries allow", func(h *history) {
+			send(h, nil, bad)
+			for attempt := range maxRetries + 2 {
+				deliver(h, 2, jobs, attempt+1, bad)
+			}
+			deliver(h, 2.5, dead, 1, bad)
 		}},
 		{"back from the dead letters", "delivered after it was dead-lettered", func(h *history) {
 			send(h, nil, bad)

@@ -42,6 +42,9 @@ type node struct {
 	output  *output
 	command *exec.Cmd
 	exited  chan struct{} // closed when the process is reaped
+	served  bool          // since its last start
+	// excused: a part of it was killed before it served, and without its parts a start may fail.
+	excused bool
 }
 
 // newNode builds the program and prepares a project that reports to a collector.
@@ -81,6 +84,9 @@ func newNode(t *testing.T, collector string) *node {
 			kill([]int{n.pid()}, func() {})
 			<-n.exited
 		}
+		for _, line := range n.output.errors {
+			t.Errorf("runlot reported an error: %s", line)
+		}
 		if t.Failed() {
 			t.Logf("the last lines of runlot:\n%s", n.output.tail())
 		}
@@ -119,6 +125,7 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	n.exited = make(chan struct{})
+	n.served, n.excused = false, false
 	go func(c *exec.Cmd, exited chan struct{}) {
 		_ = c.Wait()
 		close(exited)
@@ -137,7 +144,8 @@ func (n *node) running() bool {
 	}
 }
 
-// await waits until a condition holds. It fails the test when that takes too long or when the node ends meanwhile.
+// await waits until a condition holds. It fails the test when that takes too long or when the node ends meanwhile; one
+// that is excused is started again, and has to succeed then.
 func (n *node) await(what string, within time.Duration, holds func() bool) {
 	n.t.Helper()
 	tick := time.NewTicker(pollEvery)
@@ -147,6 +155,11 @@ func (n *node) await(what string, within time.Duration, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-n.exited:
+			if n.excused && n.command.ProcessState.ExitCode() == 1 {
+				n.output.notef("the start failed, as it may; again")
+				n.start()
+				continue
+			}
 			n.t.Fatalf("%s: runlot ended by itself (%s)", what, n.command.ProcessState)
 		case <-deadline:
 			n.t.Fatalf("%s: not within %s", what, within)
@@ -230,6 +243,8 @@ func (n *node) kill(kind string, pick int) time.Time {
 	if kind == killNode || kind == killAll {
 		<-n.exited
 		n.start()
+	} else {
+		n.excused = !n.served
 	}
 	n.await("the end of what was killed", stopTime, func() bool { return len(alive(orphans)) == 0 })
 	return at
@@ -239,8 +254,9 @@ func (n *node) kill(kind string, pick int) time.Time {
 type output struct {
 	file *os.File
 
-	mu   sync.Mutex
-	text []byte // guarded by mu
+	mu     sync.Mutex
+	text   []byte   // guarded by mu
+	errors []string // what the program takes for defects of its own; guarded by mu
 }
 
 // outputKept is how much of the output is shown when the test fails, in bytes.
@@ -261,8 +277,11 @@ func (o *output) Write(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	for line := range bytes.Lines(p) {
 		// Lines of batches are many and tell little.
-		if !bytes.Contains(line, []byte(" delivered")) {
+		if !bytes.Contains(line, []byte(" delivered")) && !bytes.Contains(line, []byte("on purpose")) {
 			o.text = append(o.text, line...)
+		}
+		if bytes.Contains(line, []byte(`"level":"ERROR"`)) || bytes.HasPrefix(line, []byte("panic:")) {
+			o.errors = append(o.errors, string(line))
 		}
 	}
 	o.text = o.text[max(0, len(o.text)-outputKept):]
