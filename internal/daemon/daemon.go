@@ -34,6 +34,9 @@ type Daemon struct {
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
+	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
+	lock     *os.File
+	leftover bool
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -140,61 +143,6 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// prepareState makes the state folder, and hides it from git.
-func (d *Daemon) prepareState() error {
-	if d.o.Clean {
-		if err := clean(d.o.State); err != nil {
-			return err
-		}
-	}
-	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
-	if err := os.MkdirAll(d.o.State, 0o711); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.WriteFile(filepath.Join(d.o.State, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	run := d.runDir()
-	if err := os.RemoveAll(run); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.Mkdir(run, 0o700); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	return nil
-}
-
-// clean deletes a state folder, and nothing that does not look like one.
-func clean(state string) error {
-	entries, err := os.ReadDir(state)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return stateFault(state, err)
-	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true}
-	for _, e := range entries {
-		if !known[e.Name()] {
-			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
-				WithHint("name another folder with --state, or delete it yourself")
-		}
-	}
-	if err := os.RemoveAll(state); err != nil {
-		return stateFault(state, err)
-	}
-	return nil
-}
-
-func stateFault(state string, err error) error {
-	reason := err
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		reason = p.Err
-	}
-	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
-		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
-}
-
 // newHost takes the app's port.
 func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, error) {
 	info, err := os.Stat(dir)
@@ -207,7 +155,7 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		port += number
 	}
 	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := d.listen(ctx, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
@@ -334,6 +282,9 @@ func (d *Daemon) stop() {
 		db.Stop()
 	}
 	d.servers.Stop()
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
 }
 
 // VersionsOfParts asks workerd and PostgreSQL for their versions.
