@@ -34,7 +34,9 @@ type Daemon struct {
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
-	lock    *os.File // of the state folder; nil until it is taken
+	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
+	lock     *os.File
+	leftover bool
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -154,7 +156,7 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		port += number
 	}
 	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := d.listen(ctx, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).

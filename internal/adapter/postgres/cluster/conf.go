@@ -78,6 +78,10 @@ func (c *Cluster) pinned() []string {
 		"-c", "fsync=on",
 		"-c", "synchronous_commit=on",
 		"-c", "full_page_writes=on",
+		// After a crash of one of its processes the server ends and is started anew. If it started itself over, a fast
+		// shutdown that comes before it is up again, as the one that the kernel asks for when this process dies, would hang
+		// it for good: PostgreSQL 18 waits there for the end of processes that it never tells to end.
+		"-c", "restart_after_crash=off",
 		"-c", "listen_addresses=",
 		"-c", "port=" + strconv.Itoa(port),
 		"-c", "unix_socket_directories=" + c.runDir,
