@@ -56,6 +56,8 @@ type Broker struct {
 	own  Ownership
 	work context.Context //nolint:containedctx // the lifetime of the goroutines, ended by Stop or by the loss of ownership
 	end  context.CancelCauseFunc
+	// counted is closed when the messages that were there at the start are in the metrics.
+	counted chan struct{}
 	// stopping is closed when the flusher and the settler shall finish what waits and return.
 	stopping  chan struct{}
 	committer sync.WaitGroup
@@ -85,7 +87,7 @@ func New(o Options) *Broker {
 		readers:     readList{kick: make(chan struct{}, queue.LaneReaders)},
 		wheel:       wheel{kick: make(chan struct{}, 1)},
 		byName:      map[string]*backlog{}, byID: map[int32]*backlog{},
-		stopping: make(chan struct{}), done: make(chan struct{}),
+		counted: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	b.work, b.end = context.WithCancelCause(context.Background())
 	b.sends.closed = errNotRunning
@@ -184,6 +186,10 @@ func (b *Broker) over(err error) error {
 	}
 	return nil
 }
+
+// Counted is closed when Metrics is exact: the messages that were there at the start have been counted. It stays open in
+// a broker that ends before.
+func (b *Broker) Counted() <-chan struct{} { return b.counted }
 
 // Done is closed when the broker no longer serves: Stop was called, or the ownership is lost. Err says which.
 func (b *Broker) Done() <-chan struct{} { return b.done }

@@ -26,6 +26,7 @@ func (b *Broker) sweepLoop() {
 			return
 		}
 	}
+	close(b.counted)
 	marks := time.NewTicker(queue.MarksEvery)
 	defer marks.Stop()
 	expiry := time.NewTimer(0)
