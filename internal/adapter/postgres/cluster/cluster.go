@@ -100,7 +100,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.dataDir = filepath.Join(c.dir, "data")
-	if c.lock, err = lockFolder(c.dir); err != nil {
+	if c.lock, err = LockFolder(c.dir); err != nil {
 		return err
 	}
 	if c.account, err = findAccount(c.dataDir); err != nil {
@@ -162,13 +162,14 @@ func realPath(path string) (string, error) {
 }
 
 // prepareRunDir makes the folder of the socket: in the state folder, unless the socket's path would be too long there
-// or the server's user cannot get there; then in a temporary folder whose name follows from the state folder's.
+// or holds a comma, which separates folders for the server and its clients, or the server's user cannot get there; then in
+// a temporary folder whose name follows from the state folder's.
 func (c *Cluster) prepareRunDir() error {
 	fallback := "runlot-" + shortHash(c.dir)
 	candidates := []string{filepath.Join(c.dir, "run"), filepath.Join(os.TempDir(), fallback), filepath.Join("/tmp", fallback)}
 	var last error
 	for _, dir := range candidates {
-		if len(dir)+len("/"+socketName) > maxSocketPath || !c.account.reaches(filepath.Dir(dir)) {
+		if len(dir)+len("/"+socketName) > maxSocketPath || strings.Contains(dir, ",") || !c.account.reaches(filepath.Dir(dir)) {
 			continue
 		}
 		if last = c.makeRunDir(dir); last == nil {
@@ -313,7 +314,7 @@ func (c *Cluster) connect(ctx context.Context, database string) (*pgx.Conn, erro
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in").WithCause(err)
+		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in: %v", err).WithCause(err)
 	}
 	return conn, nil
 }

@@ -26,8 +26,9 @@ const (
 	pollEvery = 5 * time.Millisecond
 )
 
-// lockFolder takes the state folder for this process.
-func lockFolder(dir string) (*os.File, error) {
+// LockFolder takes a folder that exists for this process, until it ends or closes the file. It fails with a fault of kind
+// Conflict when another process has it.
+func LockFolder(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
