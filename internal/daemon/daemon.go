@@ -16,6 +16,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -34,6 +35,7 @@ type Daemon struct {
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
+	lock    *os.File // of the state folder; nil before it is taken
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -76,6 +78,9 @@ type Checked struct {
 
 // Check builds and probes the first project of the options without running it.
 func Check(ctx context.Context, o Options) (*Checked, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -90,6 +95,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 }
 
 func newDaemon(o Options) (*Daemon, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -140,47 +148,69 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// prepareState makes the state folder, and hides it from git.
+// prepareState makes the state folder, takes it for this process, and hides it from git. What another process uses is
+// left alone.
 func (d *Daemon) prepareState() error {
+	state := d.o.State
+	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
+	if err := os.MkdirAll(state, 0o711); err != nil {
+		return stateFault(state, err)
+	}
 	if d.o.Clean {
-		if err := clean(d.o.State); err != nil {
+		if err := checkOurs(state); err != nil {
 			return err
 		}
 	}
-	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
-	if err := os.MkdirAll(d.o.State, 0o711); err != nil {
-		return stateFault(d.o.State, err)
+	var err error
+	if d.lock, err = cluster.LockFolder(state); err != nil {
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(d.o.State, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return stateFault(d.o.State, err)
+	if d.o.Clean {
+		if err := clean(state); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(state, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+		return stateFault(state, err)
 	}
 	run := d.runDir()
 	if err := os.RemoveAll(run); err != nil {
-		return stateFault(d.o.State, err)
+		return stateFault(state, err)
 	}
 	if err := os.Mkdir(run, 0o700); err != nil {
-		return stateFault(d.o.State, err)
+		return stateFault(state, err)
 	}
 	return nil
 }
 
-// clean deletes a state folder, and nothing that does not look like one.
-func clean(state string) error {
+// lockName is the file that a daemon holds locked while it uses a state folder.
+const lockName = "lock"
+
+// checkOurs refuses a folder that holds what is not the state of Runlot.
+func checkOurs(state string) error {
 	entries, err := os.ReadDir(state)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return stateFault(state, err)
 	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true}
+	known := []string{".gitignore", lockName, "run", "postgres"}
 	for _, e := range entries {
-		if !known[e.Name()] {
+		if !slices.Contains(known, e.Name()) {
 			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
 				WithHint("name another folder with --state, or delete it yourself")
 		}
 	}
-	if err := os.RemoveAll(state); err != nil {
+	return nil
+}
+
+// clean empties a state folder that is locked.
+func clean(state string) error {
+	entries, err := os.ReadDir(state)
+	for _, e := range entries {
+		if e.Name() != lockName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(state, e.Name())))
+		}
+	}
+	if err != nil {
 		return stateFault(state, err)
 	}
 	return nil
@@ -197,11 +227,6 @@ func stateFault(state string, err error) error {
 
 // newHost takes the app's port.
 func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, error) {
-	info, err := os.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
-			WithHint("name the folder that holds runlot.json or wrangler.json")
-	}
 	port := d.o.Port
 	if port != 0 {
 		port += number
@@ -334,6 +359,9 @@ func (d *Daemon) stop() {
 		db.Stop()
 	}
 	d.servers.Stop()
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
 }
 
 // VersionsOfParts asks workerd and PostgreSQL for their versions.
