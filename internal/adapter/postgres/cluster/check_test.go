@@ -2,11 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -59,7 +55,7 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 	}{
 		"no address":     {"nonsense hunter2", fault.Invalid, "database_url", "postgres://"},
 		"bad port":       {"postgres://u:hunter2@127.0.0.1:port/x", fault.Invalid, "database_url", "postgres://"},
-		"nobody there":   {"postgres://u:hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "127.0.0.1:1"},
+		"nobody there":   {"postgres://u:hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
 		"wrong password": {wrong.OwnerURL(), fault.Environment, "database_connect", "password"},
 		"no database":    {missing.OwnerURL(), fault.Environment, "database_connect", "CREATE DATABASE"},
 	} {
@@ -111,33 +107,7 @@ func TestCheckOfUnsafeServer(t *testing.T) {
 
 // TestCheckOfVersion15 needs Debian's PostgreSQL 15, the oldest that is supported.
 func TestCheckOfVersion15(t *testing.T) {
-	bin := "/usr/lib/postgresql/15/bin"
-	if _, err := os.Stat(bin); err != nil {
-		t.Skip("no PostgreSQL 15 here")
-	}
-	dir := newDir(t)
-	attributes := &syscall.SysProcAttr{}
-	if os.Geteuid() == 0 {
-		attributes.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if err := os.Chown(dir, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
-	}
-	initdb := exec.CommandContext(t.Context(), filepath.Join(bin, "initdb"), "-D", dataOf(dir), "-U", "someone", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.SysProcAttr, initdb.Dir = attributes, "/"
-	if out, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	server := exec.CommandContext(t.Context(), filepath.Join(bin, "postgres"), "-D", dataOf(dir), "-c", "listen_addresses=", "-c", "unix_socket_directories="+dir)
-	server.SysProcAttr, server.Dir = attributes, "/"
-	out := &recorder{}
-	server.Stderr = out
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Signal(syscall.SIGINT); server.Wait() })
-	for !strings.Contains(out.text(), "ready to accept connections") {
-	}
+	dir := clustertest.Version15(t)
 	report, err := cluster.Check(t.Context(), fmt.Sprintf("host=%s user=someone dbname=postgres", dir))
 	if err != nil || !strings.HasPrefix(report.Version, "15.") || len(report.Warnings) > 0 {
 		t.Errorf("report %+v, %v", report, err)
