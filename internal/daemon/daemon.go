@@ -114,7 +114,7 @@ func newDaemon(o Options) (*Daemon, error) {
 	}
 	d.servers = &servers{
 		install: paths.Postgres, dir: state, urls: o.DatabaseURLs, log: o.Log,
-		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{},
+		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{}, checked: map[string]bool{},
 	}
 	return d, nil
 }

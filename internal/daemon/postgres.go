@@ -38,6 +38,7 @@ type servers struct {
 	mu       sync.Mutex
 	embedded *cluster.Cluster // nil before it is first needed and while it is down; guarded by mu
 	used     map[string]bool  // databases on the URL for any database; guarded by mu
+	checked  map[string]bool  // URLs whose server was found fit; guarded by mu
 
 	stop context.CancelFunc
 	done chan struct{} // closed when keep has returned; nil when nothing is embedded
@@ -46,17 +47,18 @@ type servers struct {
 // open returns how to reach a database, making it if it is embedded and new.
 func (s *servers) open(ctx context.Context, name string) (access, error) {
 	if url, ok := s.urls[name]; ok {
-		return own(url)
+		return s.own(ctx, url)
 	}
 	if url, ok := s.urls[""]; ok {
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.used[name] = true
-		if len(s.used) > 1 {
+		several := len(s.used) > 1
+		s.mu.Unlock()
+		if several {
 			return access{}, fault.New(fault.Invalid, "database_url_ambiguous", "one --database-url cannot hold the databases of several names; %q is the second", name).
 				WithHint("give each its own: --database-url %s=postgres://…", name)
 		}
-		return own(url)
+		return s.own(ctx, url)
 	}
 	c, err := s.cluster(ctx)
 	if err != nil {
@@ -72,8 +74,24 @@ func (s *servers) open(ctx context.Context, name string) (access, error) {
 	}, nil
 }
 
-// own is a database of the user's: the app reaches it as the user who was named in the URL.
-func own(url string) (access, error) {
+// own is a database of the user's: the app reaches it as the user who was named in the URL. The server is judged when it
+// is first needed; later on it may be away.
+func (s *servers) own(ctx context.Context, url string) (access, error) {
+	s.mu.Lock()
+	checked := s.checked[url]
+	s.mu.Unlock()
+	if !checked {
+		report, err := cluster.Check(ctx, url)
+		if err != nil {
+			return access{}, err
+		}
+		for _, warning := range report.Warnings {
+			s.notice(warning)
+		}
+		s.mu.Lock()
+		s.checked[url] = true
+		s.mu.Unlock()
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return access{}, fault.New(fault.Invalid, "database_url_invalid", "--database-url is not a PostgreSQL URL").
