@@ -37,9 +37,20 @@ type child struct {
 // errNotListening is a child that ended before it listened; its reason is on stderr.
 var errNotListening = errors.New("workerd ended before it listened")
 
+// raiseFiles lets children have as many open files as this process. Go raises its own limit to what the machine allows,
+// and gives a child the lower one from before (often 1,024) unless the program has set one itself. A worker that has no
+// descriptor left for a connection ends.
+var raiseFiles = sync.OnceFunc(func() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // it only repeats what holds
+	}
+})
+
 // launch starts workerd on the configuration in dir and waits until it listens on every socket. When it fails, nothing
 // is left running; the child is returned for its output when there was one.
 func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets []socket, flags ...string) (*child, error) {
+	raiseFiles()
 	control, controlEnd, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("control pipe: %w", err)

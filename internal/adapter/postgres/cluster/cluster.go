@@ -156,13 +156,14 @@ func makeStateFolder(dir string) (string, error) {
 }
 
 // prepareRunDir makes the folder of the socket: in the state folder, unless the socket's path would be too long there
-// or the server's user cannot get there; then in a temporary folder whose name follows from the state folder's.
+// or holds a comma, which separates folders for the server and its clients, or the server's user cannot get there; then in
+// a temporary folder whose name follows from the state folder's.
 func (c *Cluster) prepareRunDir() error {
 	fallback := "runlot-" + shortHash(c.dir)
 	candidates := []string{filepath.Join(c.dir, "run"), filepath.Join(os.TempDir(), fallback), filepath.Join("/tmp", fallback)}
 	var last error
 	for _, dir := range candidates {
-		if len(dir)+len("/"+socketName) > maxSocketPath || !c.account.Reaches(filepath.Dir(dir)) {
+		if len(dir)+len("/"+socketName) > maxSocketPath || strings.Contains(dir, ",") || !c.account.Reaches(filepath.Dir(dir)) {
 			continue
 		}
 		if last = c.makeRunDir(dir); last == nil {
@@ -307,7 +308,7 @@ func (c *Cluster) connect(ctx context.Context, database string) (*pgx.Conn, erro
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in").WithCause(err)
+		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in: %v", err).WithCause(err)
 	}
 	return conn, nil
 }

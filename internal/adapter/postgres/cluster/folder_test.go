@@ -95,6 +95,19 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
+func TestOddPaths(t *testing.T) {
+	for _, name := range []string{`"two" wörds, 'a'`, "100%2C + b&c=d?e#f ключ $HOME *"} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := start(t, filepath.Join(clustertest.Dir(t), name))
+			access, err := c.EnsureDatabase(t.Context(), "x")
+			if err != nil {
+				t.Fatal(fault.Detail(err))
+			}
+			connect(t, access.AppURL())
+		})
+	}
+}
+
 func TestStateFolderThatCannotBe(t *testing.T) {
 	file := filepath.Join(clustertest.Dir(t), "file")
 	write(t, file, "")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -157,6 +158,10 @@ func unreachable(where string, err error) error {
 		}
 		return f
 	}
-	return fault.New(fault.Unavailable, "database_connect", "the %s does not answer", where).
+	reason := err
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		reason = inner
+	}
+	return fault.New(fault.Unavailable, "database_connect", "the %s does not answer: %s", where, strings.ReplaceAll(reason.Error(), "\n", "; ")).
 		WithHint("check that the server runs and that the address is right").WithCause(err)
 }

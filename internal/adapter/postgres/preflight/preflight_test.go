@@ -75,7 +75,7 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 	}{
 		"no address":     {"nonsense hunter2", fault.Invalid, "database_url", "postgres://"},
 		"bad port":       {"postgres://u:hunter2@127.0.0.1:port/x", fault.Invalid, "database_url", "postgres://"},
-		"nobody there":   {"postgres://u:hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "127.0.0.1:1"},
+		"nobody there":   {"postgres://u:hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
 		"wrong password": {wrong.OwnerURL(), fault.Environment, "database_connect", "password"},
 		"no database":    {missing.OwnerURL(), fault.Environment, "database_connect", "CREATE DATABASE"},
 	} {

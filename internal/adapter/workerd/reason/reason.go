@@ -155,6 +155,9 @@ func Exit(stderr string, state *os.ProcessState, heapMiB int) string {
 	if outOfMemory.MatchString(stderr) {
 		return "it ran out of memory; the limit is " + strconv.Itoa(heapMiB) + " MiB of JavaScript heap"
 	}
+	if strings.Contains(stderr, "Too many open files") {
+		return "it had too many connections open at a time (ulimit -n)"
+	}
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case ok && status.Signaled():

@@ -275,8 +275,8 @@ func (r *Files) modules(b *app.Bundle) []string {
 func (r *Files) bindings(w *Worker) error {
 	m := w.Manifest
 	for i := range m.Producers {
-		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\")])),\n",
-			quote(m.Producers[i].Binding), i)
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\"), (name = \"limit\", json = \"%d\")])),\n",
+			quote(m.Producers[i].Binding), i, queue.MaxProducerCalls)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Vars)) {
 		if _, ok := w.Secrets[name]; ok {

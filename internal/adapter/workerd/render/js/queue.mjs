@@ -3,6 +3,7 @@ import { QueueLimitError } from "runlot-internal:errors";
 
 const CODED = /^([\s\S]*) \(([A-Za-z0-9_.-]+)\)$/;
 const LIMITS = new Set(["queue_ops_cap", "database_full"]);
+const OVERLOADED = "10250";
 
 function coded(error) {
   const match = CODED.exec(error?.message ?? "");
@@ -15,34 +16,39 @@ function coded(error) {
 
 class Queue {
   #native;
+  #limit;
+  #calls = { send: 0, metrics: 0 };
 
-  constructor(native) {
+  constructor(native, limit) {
     this.#native = native;
+    this.#limit = limit;
+  }
+
+  // Each call holds a connection. What the host would refuse is refused here, before ten thousand calls at once take
+  // every descriptor of the process.
+  async #call(kind, name, args) {
+    if (this.#calls[kind] >= this.#limit) throw coded(new Error(`Queue is overloaded. Please back off. (${OVERLOADED})`));
+    this.#calls[kind]++;
+    try {
+      return await this.#native[name](...args);
+    } catch (error) {
+      throw coded(error);
+    } finally {
+      this.#calls[kind]--;
+    }
   }
 
   async send(...args) {
-    try {
-      return await this.#native.send(...args);
-    } catch (error) {
-      throw coded(error);
-    }
+    return this.#call("send", "send", args);
   }
 
   async sendBatch(...args) {
-    try {
-      return await this.#native.sendBatch(...args);
-    } catch (error) {
-      throw coded(error);
-    }
+    return this.#call("send", "sendBatch", args);
   }
 
   async metrics() {
-    try {
-      return await this.#native.metrics();
-    } catch (error) {
-      throw coded(error);
-    }
+    return this.#call("metrics", "metrics", []);
   }
 }
 
-export default (env) => new Queue(env.queue);
+export default (env) => new Queue(env.queue, env.limit);

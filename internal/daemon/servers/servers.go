@@ -1,4 +1,6 @@
-package daemon
+// Package servers knows the PostgreSQL servers that an instance's databases are on: the user's own by URL, and the
+// embedded one, which it starts when it is first needed and again when it dies.
+package servers
 
 import (
 	"context"
@@ -21,22 +23,30 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// access is how one database is reached: by the product, and by the app.
-type access struct {
-	url     string
-	appRole string
-	app     workerd.Database
+// Access is how one database is reached: by the product, through URL, and by the app.
+type Access struct {
+	URL string
+	// AppRole may call what the product offers in SQL, and nothing else of it; "" when the app comes as the user of URL.
+	AppRole string
+	App     workerd.Database
 }
 
-// servers are the PostgreSQL servers that the databases are on: the user's own by URL, and the embedded one for the
-// rest, which is started when it is first needed and started again when it dies.
-type servers struct {
-	install  string
-	dir      string
-	urls     map[string]string
-	log      *slog.Logger
-	progress func(string)
-	notice   func(string)
+// Options are what Servers needs; all fields are required.
+type Options struct {
+	// Install is the PostgreSQL build of the embedded server, Dir the state folder that holds its files.
+	Install string
+	Dir     string
+	// URLs are the databases of the user's own by name; the name "" stands for any one database.
+	URLs map[string]string
+	Log  *slog.Logger
+	// Progress is told what takes time, Notice what a person should know.
+	Progress func(text string)
+	Notice   func(text string)
+}
+
+// Servers are the PostgreSQL servers of one instance.
+type Servers struct {
+	o Options
 
 	mu       sync.Mutex
 	embedded *cluster.Cluster // nil before it is first needed and while it is down; guarded by mu
@@ -48,33 +58,38 @@ type servers struct {
 	done chan struct{} // closed when keep has returned; nil when nothing is embedded
 }
 
-// open returns how to reach a database: one of the user's after it was judged fit, an embedded one made if it is new.
-func (s *servers) open(ctx context.Context, name string) (access, error) {
-	if url, ok := s.urls[name]; ok {
+// New returns servers of which none is running yet.
+func New(o Options) *Servers {
+	return &Servers{o: o, used: map[string]bool{}, warned: map[string]bool{}}
+}
+
+// Open returns how to reach a database: one of the user's after it was judged fit, an embedded one made if it is new.
+func (s *Servers) Open(ctx context.Context, name string) (Access, error) {
+	if url, ok := s.o.URLs[name]; ok {
 		return s.own(ctx, name, url)
 	}
-	if url, ok := s.urls[""]; ok {
+	if url, ok := s.o.URLs[""]; ok {
 		if err := s.claim(name); err != nil {
-			return access{}, err
+			return Access{}, err
 		}
 		return s.own(ctx, name, url)
 	}
 	c, err := s.cluster(ctx)
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
 	a, err := c.EnsureDatabase(ctx, name)
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
-	return access{
-		url: a.OwnerURL(), appRole: a.App.User,
-		app: workerd.Database{Network: "unix", Address: c.SocketPath(), Name: a.Database, User: a.App.User, Password: a.App.Password},
+	return Access{
+		URL: a.OwnerURL(), AppRole: a.App.User,
+		App: workerd.Database{Network: "unix", Address: c.SocketPath(), Name: a.Database, User: a.App.User, Password: a.App.Password},
 	}, nil
 }
 
 // claim takes the URL for any database for the first name that comes.
-func (s *servers) claim(name string) error {
+func (s *Servers) claim(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used[name] = true
@@ -87,10 +102,10 @@ func (s *servers) claim(name string) error {
 
 // own is a database of the user's: the app reaches it as the user who was named in the URL. It is judged each time, since
 // a server can be changed while it is away; what it is warned of is said once.
-func (s *servers) own(ctx context.Context, name, url string) (access, error) {
+func (s *Servers) own(ctx context.Context, name, url string) (Access, error) {
 	report, err := preflight.Check(ctx, url)
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
 	number, _, _ := strings.Cut(report.Version, " ")
 	s.mu.Lock()
@@ -101,43 +116,43 @@ func (s *servers) own(ctx context.Context, name, url string) (access, error) {
 	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return access{}, fmt.Errorf("address of database %s: %w", name, err)
+		return Access{}, fmt.Errorf("address of database %s: %w", name, err)
 	}
 	port := strconv.Itoa(int(config.Port))
 	app := workerd.Database{Network: "tcp", Address: net.JoinHostPort(config.Host, port), Name: config.Database, User: config.User, Password: config.Password}
 	if filepath.IsAbs(config.Host) {
 		app.Network, app.Address = "unix", filepath.Join(config.Host, ".s.PGSQL."+port)
 	}
-	return access{url: url, app: app}, nil
+	return Access{URL: url, App: app}, nil
 }
 
 // use notes the version of a server that is in use. The caller holds mu.
-func (s *servers) use(version string) {
+func (s *Servers) use(version string) {
 	if !slices.Contains(s.versions, version) {
 		s.versions = append(s.versions, version)
 	}
 }
 
-// inUse returns the versions of the servers in use, for a person; "" when no app has a database.
-func (s *servers) inUse() string {
+// InUse returns the versions of the servers in use, for a person; "" when no app has a database.
+func (s *Servers) InUse() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.versions, " and ")
 }
 
 // warn gives a notice that was not given before.
-func (s *servers) warn(text string) {
+func (s *Servers) warn(text string) {
 	s.mu.Lock()
 	given := s.warned[text]
 	s.warned[text] = true
 	s.mu.Unlock()
 	if !given {
-		s.notice(text)
+		s.o.Notice(text)
 	}
 }
 
 // cluster returns the embedded server, started if it has to be.
-func (s *servers) cluster(ctx context.Context) (*cluster.Cluster, error) {
+func (s *Servers) cluster(ctx context.Context) (*cluster.Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.embedded != nil {
@@ -158,12 +173,12 @@ func (s *servers) cluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-func (s *servers) start(ctx context.Context) (*cluster.Cluster, error) {
-	return cluster.Start(ctx, cluster.Options{Install: s.install, Dir: filepath.Join(s.dir, "postgres"), Log: s.log, Progress: s.progress})
+func (s *Servers) start(ctx context.Context) (*cluster.Cluster, error) {
+	return cluster.Start(ctx, cluster.Options{Install: s.o.Install, Dir: filepath.Join(s.o.Dir, "postgres"), Log: s.o.Log, Progress: s.o.Progress})
 }
 
 // keep owns the embedded server: it starts it again when it has died, and stops it at the end.
-func (s *servers) keep(ctx context.Context, c *cluster.Cluster) {
+func (s *Servers) keep(ctx context.Context, c *cluster.Cluster) {
 	defer close(s.done)
 	for {
 		select {
@@ -171,14 +186,14 @@ func (s *servers) keep(ctx context.Context, c *cluster.Cluster) {
 			stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 			defer cancel()
 			if err := c.Stop(stopCtx); err != nil {
-				s.log.Warn("PostgreSQL did not stop cleanly", "error", fault.Detail(err))
+				s.o.Log.Warn("PostgreSQL did not stop cleanly", "error", fault.Detail(err))
 			}
 			return
 		case <-c.Done():
 		}
 		s.set(nil)
-		s.log.Warn("PostgreSQL ended by itself", "error", fault.Detail(c.Err()))
-		s.notice("PostgreSQL ended by itself; it is started again")
+		s.o.Log.Warn("PostgreSQL ended by itself", "error", fault.Detail(c.Err()))
+		s.o.Notice("PostgreSQL ended by itself; it is started again")
 		wait := queue.Backoff{First: queue.RestartFirst, Max: queue.RestartMax}
 		for try := 1; ; try++ {
 			var err error
@@ -189,7 +204,7 @@ func (s *servers) keep(ctx context.Context, c *cluster.Cluster) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.notice(fmt.Sprintf("PostgreSQL does not start: %s", fault.From(err)))
+			s.o.Notice(fmt.Sprintf("PostgreSQL does not start: %s", fault.From(err)))
 			select {
 			case <-ctx.Done():
 				return
@@ -199,14 +214,14 @@ func (s *servers) keep(ctx context.Context, c *cluster.Cluster) {
 	}
 }
 
-func (s *servers) set(c *cluster.Cluster) {
+func (s *Servers) set(c *cluster.Cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.embedded = c
 }
 
 // Stop stops the embedded server, when there is one, and waits. Twice is fine.
-func (s *servers) Stop() {
+func (s *Servers) Stop() {
 	if s.done == nil {
 		return
 	}

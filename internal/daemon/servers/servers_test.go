@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"log/slog"
@@ -18,12 +18,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
 // serversAt are the servers of a user who named these databases; what they are told comes back in the list.
-func serversAt(urls map[string]string) (s *servers, notices *[]string) {
+func serversAt(urls map[string]string) (s *Servers, notices *[]string) {
 	notices = &[]string{}
-	return &servers{
-		urls: urls, log: slog.New(slog.DiscardHandler), used: map[string]bool{}, warned: map[string]bool{},
-		notice: func(text string) { *notices = append(*notices, text) },
-	}, notices
+	return New(Options{
+		URLs: urls, Log: slog.New(slog.DiscardHandler),
+		Notice: func(text string) { *notices = append(*notices, text) },
+	}), notices
 }
 
 // TestOwnDatabaseIsJudgedBeforeItIsUsed: each time that it is opened, by its name or as the one for any name.
@@ -37,23 +37,23 @@ func TestOwnDatabaseIsJudgedBeforeItIsUsed(t *testing.T) {
 	defer conn.Close(t.Context())
 	for _, name := range []string{"shop", ""} {
 		s, notices := serversAt(map[string]string{name: url})
-		a, err := s.open(t.Context(), "shop")
+		a, err := s.Open(t.Context(), "shop")
 		if err != nil {
 			t.Fatal(fault.Detail(err))
 		}
-		want := access{url: url, app: workerd.Database{
+		want := Access{URL: url, App: workerd.Database{
 			Network: "unix", Address: clustertest.Cluster(t).SocketPath(), Name: made.Database, User: made.Owner.User, Password: made.Owner.Password,
 		}}
-		if got := s.inUse(); got != clustertest.Cluster(t).Version() {
+		if got := s.InUse(); got != clustertest.Cluster(t).Version() {
 			t.Errorf("version %q is in use", got)
 		}
-		if diff := cmp.Diff(want, a, cmp.AllowUnexported(access{})); diff != "" || len(*notices) > 0 {
+		if diff := cmp.Diff(want, a, cmp.Options{}); diff != "" || len(*notices) > 0 {
 			t.Errorf("%s\nnotices %q", diff, *notices)
 		}
 		if _, err := conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER SET synchronous_commit = off"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.open(t.Context(), "shop")
+		_, err = s.Open(t.Context(), "shop")
 		faulttest.Want(t, err, fault.Environment, "database_synchronous_commit", made.Database)
 		if _, err := conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER RESET synchronous_commit"); err != nil {
 			t.Fatal(err)
@@ -64,11 +64,11 @@ func TestOwnDatabaseIsJudgedBeforeItIsUsed(t *testing.T) {
 func TestOwnDatabaseTakesOneName(t *testing.T) {
 	s, _ := serversAt(map[string]string{"": clustertest.NewDatabase(t).OwnerURL()})
 	for range 2 {
-		if _, err := s.open(t.Context(), "shop"); err != nil {
+		if _, err := s.Open(t.Context(), "shop"); err != nil {
 			t.Fatal(fault.Detail(err))
 		}
 	}
-	_, err := s.open(t.Context(), "mail")
+	_, err := s.Open(t.Context(), "mail")
 	faulttest.Want(t, err, fault.Invalid, "database_url_ambiguous", "mail")
 }
 
@@ -84,7 +84,7 @@ func TestWarningsAboutAnOwnDatabaseAreGivenOnce(t *testing.T) {
 	made.SocketDir, _ = clustertest.Serve(t, dir, "full_page_writes=off")
 	s, notices := serversAt(map[string]string{"shop": made.OwnerURL()})
 	for range 2 {
-		if _, err := s.open(t.Context(), "shop"); err != nil {
+		if _, err := s.Open(t.Context(), "shop"); err != nil {
 			t.Fatal(fault.Detail(err))
 		}
 	}
