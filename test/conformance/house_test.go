@@ -164,6 +164,8 @@ type testCase struct {
 	queues []string
 	// production chooses the production daemon.
 	production bool
+	// unlogged keeps batches whose handlers' logs may be lost with their process.
+	unlogged bool
 	// drive sets the app to work and waits for what is to be observed.
 	drive func(r *run)
 	// check returns an error when the observation breaks the rule.

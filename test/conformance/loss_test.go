@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// lossCases are the rules of what happens when a process dies, is replaced, or gets what it cannot read.
+// lossCases are the rules of what happens when a process dies, is replaced, or gets what it cannot read. What kills its
+// process is sent by another app: the process may die before it has answered.
 func lossCases() []testCase {
 	return []testCase{crash(), loop(), poison(), reload(), late()}
 }
@@ -21,14 +23,15 @@ func lossCases() []testCase {
 func crash() testCase {
 	c := testCase{
 		id: "loss-crash", rule: "a process that dies in a batch loses its acks and spends no retry: the batch is delivered again",
-		source: runlotPage + " §Delivery", app: "crash", queues: []string{"crash"},
+		source: runlotPage + " §Delivery", app: "plan", queues: []string{"crash"},
 	}
 	c.drive = func(r *run) {
-		r.post("/", []string{"a", "b", "c"})
+		r.accept(sendBatch("crash", body{N: "a"}, body{N: "b"}, body{N: "c"}))
 		r.batches(2)
 	}
 	c.check = func(o *observation) error {
-		if reason := o.Batches[0].Reason; !strings.Contains(reason, "memory") {
+		// On a busy machine the watchdog may be faster than the memory's end.
+		if reason := o.Batches[0].Reason; !strings.Contains(reason, "memory") && !strings.Contains(reason, "did not answer") {
 			return fmt.Errorf("the reason is %q", reason)
 		}
 		// There are no retries to spend in this queue: one spent would delete the messages.
@@ -46,10 +49,10 @@ func crash() testCase {
 func loop() testCase {
 	c := testCase{
 		id: "loss-loop", rule: "a process stuck in a loop is found and killed, and its batch is delivered again without a spent retry",
-		source: runlotPage + " §Delivery", app: "loop", queues: []string{"loop"},
+		source: runlotPage + " §Delivery", app: "plan", queues: []string{"loop"},
 	}
 	c.drive = func(r *run) {
-		r.post("/", []string{"a", "b"})
+		r.accept(sendBatch("loop", body{N: "a"}, body{N: "b"}))
 		r.batches(2)
 	}
 	c.check = func(o *observation) error {
@@ -65,22 +68,25 @@ func loop() testCase {
 	return c
 }
 
-// poison sends a message that kills every process that handles it, between others.
+// poison sends a message that kills every process that handles it, between others. The others tell the gate when they are
+// handled, because their logs may go down with the process.
 func poison() testCase {
 	c := testCase{
 		id: "loss-poison", rule: "a message that kills its process is found, ends in the dead-letter queue, and its batch-mates are delivered",
-		source: guarantees + " §Deliveries", app: "poison", queues: []string{"poison", "poison-dead"},
+		source: guarantees + " §Deliveries", app: "plan", queues: []string{"poison", "poison-dead"}, unlogged: true,
 	}
 	c.drive = func(r *run) {
-		r.post("/", []string{"a", "bad", "b", "c"})
-		r.within(2*patience, "the dead letter", func() bool { return len(r.node.batches("poison-dead")) > 0 })
-		r.until("the batch-mates", func() bool {
-			acked := 0
-			for _, b := range r.node.batches("poison") {
-				acked += b.Acked
+		r.accept(sendBatch("poison", body{N: "a"}, body{N: "bad"}, body{N: "b"}, body{N: "c"}))
+		r.within(2*patience, "every message's end", func() bool {
+			acked := map[string]int{}
+			for _, b := range r.node.joined(r.c.queues, true) {
+				acked[b.Queue] += b.Acked
 			}
-			return acked >= 3
+			return acked["poison"] == 3 && acked["poison-dead"] == 1
 		})
+		calls := r.house.gate.calls("poison ")
+		slices.Sort(calls)
+		r.fact("handled", strings.Join(calls, ", "))
 	}
 	c.check = func(o *observation) error {
 		lost, dead := 0, 0
@@ -101,43 +107,34 @@ func poison() testCase {
 		if lost != 5 || dead != 1 || len(o.Left) != 0 {
 			return fmt.Errorf("%d losses, %d dead letters, %d left; want 2 in company and 3 alone, 1, none", lost, dead, len(o.Left))
 		}
-		for _, name := range []string{"a", "b", "c", "bad"} {
-			if seen := o.seen(name); len(seen) != 1 || seen[0].Attempts != 1 {
-				return fmt.Errorf("message %s was handled as %+v", name, seen)
-			}
+		// The number is the attempt: losses have spent none. In the dead-letter queue the message is handled like any other.
+		if handled := o.Facts["handled"]; handled != "poison a 1, poison b 1, poison c 1, poison dead bad 1" {
+			return fmt.Errorf("handled: %s", handled)
 		}
 		return nil
 	}
-	c.wrong = []wrong{
-		changes("the poison never ends", func(o *observation) {
-			for i := range o.Batches {
-				o.Batches[i].Dead = 0
-			}
-		}),
-		changes("a batch-mate dies with it", func(o *observation) {
-			for i := range o.Batches {
-				if b := &o.Batches[i]; len(b.Messages) > 0 && b.Messages[0].name() == "a" {
-					b.Messages = nil
-				}
-			}
-		}),
-		changes("a batch-mate has spent a retry", func(o *observation) {
-			for i := range o.Batches {
-				if b := &o.Batches[i]; len(b.Messages) > 0 && b.Messages[0].name() == "a" {
-					b.Messages[0].Attempts = 2
-				}
-			}
-		}),
-		changes("a third batch is lost in company", func(o *observation) {
+	lose := func(name string, number int, apply func(b *batch)) wrong {
+		return changes(name, func(o *observation) {
 			lost := 0
 			for i := range o.Batches {
-				if b := &o.Batches[i]; b.Outcome == "lost" {
-					if lost++; lost == 3 {
-						b.Delivered = 4
+				if o.Batches[i].Outcome == "lost" {
+					if lost++; lost == number {
+						apply(&o.Batches[i])
 					}
 				}
 			}
-		}),
+		})
+	}
+	handled := func(name, from, to string) wrong {
+		return changes(name, func(o *observation) { o.Facts["handled"] = strings.Replace(o.Facts["handled"], from, to, 1) })
+	}
+	c.wrong = []wrong{
+		lose("the poison never ends", 5, func(b *batch) { b.Dead, b.Retried = 0, 1 }),
+		lose("a third batch is lost in company", 3, func(b *batch) { b.Delivered = 4 }),
+		lose("the first loss is a failure", 1, func(b *batch) { b.Outcome = "failed" }),
+		handled("a batch-mate dies with it", "poison a 1, ", ""),
+		handled("a batch-mate has spent a retry", "poison b 1", "poison b 2"),
+		handled("a batch-mate is handled twice", "poison c 1", "poison c 1, poison c 1"),
 	}
 	return c
 }

@@ -136,7 +136,11 @@ func (c *collector) Stopping()        {}
 // batches joins the records of these queues with what their handlers logged, in order of their start. A batch whose log
 // is still on its way is left out, so that whoever waits for a number of batches waits for all of them; no log comes of a
 // handler that did not end or was not called.
-func (c *collector) batches(queues ...string) []batch {
+func (c *collector) batches(queues ...string) []batch { return c.joined(queues, false) }
+
+// joined does the work of batches. With unlogged, a batch whose log is missing is in it too: a process that dies takes
+// the logs along that it has not handed over.
+func (c *collector) joined(queues []string, unlogged bool) []batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []batch
@@ -156,7 +160,7 @@ func (c *collector) batches(queues ...string) []batch {
 		if at >= 0 {
 			e := &c.events[at]
 			b.Messages, b.Metrics, b.Version = slices.Clone(e.Messages), e.Metrics, e.Version
-		} else if r.Outcome == queue.OK || r.Outcome == queue.Failed && !strings.Contains(b.Error, "cannot be decoded") {
+		} else if !unlogged && (r.Outcome == queue.OK || r.Outcome == queue.Failed && !strings.Contains(b.Error, "cannot be decoded")) {
 			continue
 		}
 		list = append(list, b)

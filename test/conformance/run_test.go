@@ -162,7 +162,7 @@ func (r *run) fact(name string, value any) {
 
 // observe takes down what the case's queues have come to. A batch that came after the last wait is in it too.
 func (r *run) observe() {
-	r.o.Batches = r.node.batches(r.c.queues...)
+	r.o.Batches = r.node.joined(r.c.queues, r.c.unlogged)
 	if !r.c.production && len(r.c.queues) > 0 {
 		r.o.Left = r.left()
 	}

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -68,13 +69,14 @@ func fields() testCase {
 	}
 	c.check = func(o *observation) error {
 		seen := map[string]bool{}
+		before, _ := strconv.ParseInt(o.Facts["before"], 10, 64)
+		after, _ := strconv.ParseInt(o.Facts["after"], 10, 64)
 		for _, m := range o.Batches[0].Messages {
-			sent := fmt.Sprint(m.Timestamp)
 			switch {
 			case !messageID.MatchString(m.ID) || seen[m.ID]:
 				return fmt.Errorf("message %s has the id %q", m.name(), m.ID)
-			case sent < o.Facts["before"] || sent > o.Facts["after"]:
-				return fmt.Errorf("message %s was sent at %s, between %s and %s", m.name(), sent, o.Facts["before"], o.Facts["after"])
+			case m.Timestamp < before || m.Timestamp > after:
+				return fmt.Errorf("message %s has the timestamp %d; it was sent between %d and %d", m.name(), m.Timestamp, before, after)
 			case o.Facts["queue"] != "fields":
 				return fmt.Errorf("batch.queue is %q", o.Facts["queue"])
 			}

@@ -1,10 +1,5 @@
 // The first call of the handler never lets go of the thread; the gate remembers that there was one.
 export default {
-  async fetch(request, env) {
-    await env.JOBS.sendBatch((await request.json()).map((n) => ({ body: { n } })));
-    return Response.json([]);
-  },
-
   async queue(batch, env) {
     const message = (m) => ({ id: m.id, timestamp: m.timestamp.getTime(), attempts: m.attempts, body: m.body });
     console.log(JSON.stringify({ queue: batch.queue, messages: batch.messages.map(message) }));
