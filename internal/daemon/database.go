@@ -190,6 +190,24 @@ func (d *database) Declare(ctx context.Context, names []string) error {
 	return nil
 }
 
+// Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.
+func (d *database) Waiting(ctx context.Context, queueName string) int64 {
+	b, err := d.live(ctx)
+	if err != nil {
+		return -1
+	}
+	select {
+	case <-b.Counted():
+	case <-ctx.Done():
+		return -1
+	}
+	m, err := b.Metrics(ctx, queueName)
+	if err != nil {
+		return -1
+	}
+	return m.Count
+}
+
 // Send implements binding.Queues.
 func (d *database) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
 	b, err := d.live(ctx)

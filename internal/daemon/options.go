@@ -115,5 +115,6 @@ type QueueSummary struct {
 	Consumer *queue.Consumer
 	// DeadLettersOf are the queues whose dead letters it takes.
 	DeadLettersOf []string
-	Waiting       int64
+	// Waiting is the number of unsettled messages; -1 when they are still being counted.
+	Waiting int64
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// countTime is how long the start waits for the messages to be counted, so that the first screen shows their number.
+const countTime = 2 * time.Second
+
 // summary describes what runs. A version that cannot be asked for is left out.
 func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	s := &Summary{State: d.o.State, Took: took}
@@ -38,12 +41,10 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 			}
 		}
 	}
+	countCtx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
 	for _, q := range queues {
-		if db := d.databases[q.Database]; db != nil {
-			if metrics, err := db.Metrics(ctx, q.Name); err == nil {
-				q.Waiting = metrics.Count
-			}
-		}
+		q.Waiting = d.databases[q.Database].Waiting(countCtx, q.Name)
 		s.Queues = append(s.Queues, *q)
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueSummary) int {

@@ -82,12 +82,19 @@ func (c *Console) queues(s *daemon.Summary) {
 		c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(q.Name)), 24)
 		rows = append(rows, []terminal.Cell{
 			{Text: name, Style: terminal.Bold},
-			{Text: terminal.Count(q.Waiting)},
+			{Text: waiting(q.Waiting)},
 			{Text: producers(q, len(s.Apps) > 1)},
 			consumer(q, len(s.Apps) > 1),
 		})
 	}
 	c.out.Table(header, rows)
+}
+
+func waiting(n int64) string {
+	if n < 0 {
+		return "…"
+	}
+	return terminal.Count(n)
 }
 
 func producers(q *daemon.QueueSummary, several bool) string {

@@ -50,6 +50,9 @@ type Broker struct {
 	byName  map[string]*backlog
 	byID    map[int32]*backlog
 	started bool
+	// exact is set, and counted closed, when the messages that were there at the start are in the counts of the queues.
+	exact   atomic.Bool
+	counted chan struct{}
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
 	lanes atomic.Int64
 
@@ -85,7 +88,7 @@ func New(o Options) *Broker {
 		readers:     readList{kick: make(chan struct{}, queue.LaneReaders)},
 		wheel:       wheel{kick: make(chan struct{}, 1)},
 		byName:      map[string]*backlog{}, byID: map[int32]*backlog{},
-		stopping: make(chan struct{}), done: make(chan struct{}),
+		counted: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	b.work, b.end = context.WithCancelCause(context.Background())
 	b.sends.closed = errNotRunning
@@ -129,7 +132,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		for i := range infos {
 			b.highestDueMark = max(b.highestDueMark, infos[i].DueMark)
 		}
-		err = b.reserve(ctx, time.Now(), own.NextSeq)
+		err = b.reserve(ctx, time.Now(), own.NextSeq+1, queue.SeqReserve)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("load the queues: %w", err), b.release(ctx))
@@ -184,6 +187,10 @@ func (b *Broker) over(err error) error {
 	}
 	return nil
 }
+
+// Counted is closed when Metrics is exact: the messages that were there at the start have been counted. It stays open in
+// a broker that ends before.
+func (b *Broker) Counted() <-chan struct{} { return b.counted }
 
 // Done is closed when the broker no longer serves: Stop was called, or the ownership is lost. Err says which.
 func (b *Broker) Done() <-chan struct{} { return b.done }

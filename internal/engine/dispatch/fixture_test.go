@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -31,6 +32,9 @@ type lane struct {
 	commit  time.Duration
 	stalled chan struct{}
 	work    sync.WaitGroup
+	// delayed are the messages that wait for a retry, each with its timer.
+	delayed map[int64]queue.Message
+	timers  map[int64]*time.Timer
 
 	seq        int64
 	settled    map[int64]queue.Decision
@@ -48,7 +52,7 @@ type item struct {
 
 func newLane(t testing.TB) *lane {
 	return &lane{
-		t: t, leased: map[*queue.Batch]bool{}, closed: make(chan struct{}), change: make(chan struct{}),
+		t: t, leased: map[*queue.Batch]bool{}, delayed: map[int64]queue.Message{}, timers: map[int64]*time.Timer{}, closed: make(chan struct{}), change: make(chan struct{}),
 		settled: map[int64]queue.Decision{}, deliveries: map[int64]int{},
 	}
 }
@@ -164,25 +168,51 @@ func (l *lane) apply(batch *queue.Batch, decisions []queue.Decision) {
 			continue
 		}
 		m.Failures, m.Losses = d.Failures, d.Losses
-		l.work.Go(func() {
-			timer := time.NewTimer(d.Delay)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-l.closed:
-			}
+		l.delayed[m.Seq] = m
+		l.timers[m.Seq] = time.AfterFunc(d.Delay, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.ready = append(l.ready, item{m, time.Now()})
-			l.changed()
+			l.due(m.Seq)
 		})
 	}
+}
+
+// due makes a delayed message ready, once.
+func (l *lane) due(seq int64) {
+	m, ok := l.delayed[seq]
+	if !ok {
+		return
+	}
+	delete(l.delayed, seq)
+	l.ready = append(l.ready, item{m, time.Now()})
+	l.changed()
 }
 
 func (l *lane) Ready() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(len(l.ready))
+}
+
+// lent returns how many batches were leased, how many at most at a time, and their sizes.
+func (l *lane) lent() (leases, most int, sizes []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leases, l.maxLeased, slices.Clone(l.batches)
+}
+
+// decided returns the last decision on each message.
+func (l *lane) decided() map[int64]queue.Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.settled)
+}
+
+// delivered returns how often each message was leased.
+func (l *lane) delivered() map[int64]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.deliveries)
 }
 
 // outcomes counts the messages by their last verdict.
@@ -199,6 +229,12 @@ func (l *lane) outcomes() map[queue.Verdict]int {
 func (l *lane) close() {
 	close(l.closed)
 	l.work.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for seq, timer := range l.timers {
+		timer.Stop()
+		l.due(seq)
+	}
 }
 
 // runtime runs a script for each delivery and measures how many run at a time.

@@ -338,16 +338,17 @@ func TestPoisonIsFound(t *testing.T) {
 			synctest.Wait()
 			bound := queue.LossesBeforeAlone + queue.LossesAlone + c.MaxRetries
 			for i, b := range p.targets {
+				decided, delivered := b.lane.decided(), b.lane.delivered()
 				for seq := int64(1); seq <= sent; seq++ {
 					want := queue.Ack
 					if p.poison[seq] {
 						want = queue.DeadLetter
-						if n := b.lane.deliveries[seq]; n > bound {
+						if n := delivered[seq]; n > bound {
 							t.Errorf("queue %d: poison message %d was delivered %d times, more than %d", i, seq, n, bound)
 						}
 					}
-					if got := b.lane.settled[seq].Verdict; got != want {
-						t.Errorf("queue %d: message %d of %v is %q after %d deliveries", i, seq, poison, got, b.lane.deliveries[seq])
+					if got := decided[seq].Verdict; got != want {
+						t.Errorf("queue %d: message %d of %v is %q after %d deliveries", i, seq, poison, got, delivered[seq])
 					}
 				}
 			}

@@ -143,6 +143,12 @@ func (w *world) serving() *process {
 	return w.live
 }
 
+func (w *world) count() (running, most int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running, w.most
+}
+
 func (w *world) check(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -158,8 +164,8 @@ func (w *world) end(t *testing.T) {
 	t.Helper()
 	w.Stop(t.Context())
 	w.Stop(t.Context())
-	if w.running != 0 {
-		t.Errorf("%d processes are left", w.running)
+	if running, _ := w.count(); running != 0 {
+		t.Errorf("%d processes are left", running)
 	}
 	if s := w.State(); s.Phase != supervise.Stopped {
 		t.Errorf("state %+v after Stop", s)
@@ -233,10 +239,16 @@ func TestAFailedDeploymentChangesNothing(t *testing.T) {
 
 func TestTheFirstDeploymentShows(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		phases := []supervise.Phase{w.State().Phase}
+		var mu sync.Mutex
+		var phases []supervise.Phase
+		look := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			phases = append(phases, w.State().Phase)
+		}
+		look()
 		w.fail("v1", errBroken)
-		look := time.AfterFunc(10*time.Millisecond, func() { phases = append(phases, w.State().Phase) })
-		defer look.Stop()
+		defer time.AfterFunc(10*time.Millisecond, look).Stop()
 		if err := w.Deploy(t.Context(), "v1"); !errors.Is(err, errBroken) {
 			t.Errorf("Deploy: %v", err)
 		}
@@ -244,7 +256,9 @@ func TestTheFirstDeploymentShows(t *testing.T) {
 			t.Errorf("state %+v", s)
 		}
 		w.deploy(t, "v2")
-		phases = append(phases, w.State().Phase)
+		look()
+		mu.Lock()
+		defer mu.Unlock()
 		if diff := cmp.Diff([]supervise.Phase{supervise.Stopped, supervise.Starting, supervise.Live}, phases); diff != "" {
 			t.Errorf("phases: %s", diff)
 		}
@@ -377,13 +391,13 @@ func TestDrainingIsBounded(t *testing.T) {
 			w.deploy(t, fmt.Sprintf("v%d", i))
 		}
 		synctest.Wait()
-		if w.running != 1+queue.DrainingVersions || w.most > 3+queue.DrainingVersions {
-			t.Errorf("%d processes run, at most %d ran", w.running, w.most)
+		if running, most := w.count(); running != 1+queue.DrainingVersions || most > 3+queue.DrainingVersions {
+			t.Errorf("%d processes run, at most %d ran", running, most)
 		}
 		time.Sleep(queue.DrainTime)
 		synctest.Wait()
-		if w.running != 1 {
-			t.Errorf("%d processes run after the drain time", w.running)
+		if running, _ := w.count(); running != 1 {
+			t.Errorf("%d processes run after the drain time", running)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
