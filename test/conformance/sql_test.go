@@ -53,7 +53,7 @@ func sqlCommit() testCase {
 		tx := r.begin()
 		r.enqueue(tx, "a")
 		r.beacon("sql-commit")
-		r.fact("before", len(r.node.batches("sql-commit")))
+		r.fact("before", len(r.node.joined(r.c.queues, true)))
 		committed := time.Now()
 		r.commit(tx)
 		r.fact("in time", r.batches(1)[0].Start.Sub(committed) < 10*time.Second)
