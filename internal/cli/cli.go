@@ -79,6 +79,11 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	// A first signal begins a clean stop; a second one ends the program at once. Children die with it.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(signals, syscall.SIGHUP) // the terminal was closed
+	}
+	// A reader of the output that has gone away would end the program at once, in the middle of its batches.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	defer signal.Stop(signals)
 	go func() {
 		<-signals

@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
 )
@@ -29,12 +30,14 @@ type Daemon struct {
 	o       Options
 	paths   binaries.Paths
 	runtime *workerd.Runtime
-	servers *servers
+	servers *servers.Servers
 	gate    *binding.Gate
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
-	lock    *os.File // of the state folder; nil until it is taken
+	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
+	lock     *os.File
+	leftover bool
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -77,6 +80,9 @@ type Checked struct {
 
 // Check builds and probes the first project of the options without running it.
 func Check(ctx context.Context, o Options) (*Checked, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -91,6 +97,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 }
 
 func newDaemon(o Options) (*Daemon, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -105,10 +114,10 @@ func newDaemon(o Options) (*Daemon, error) {
 		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
 	}
-	d.servers = &servers{
-		install: paths.Postgres, dir: state, urls: o.DatabaseURLs, log: o.Log,
-		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{},
-	}
+	d.servers = servers.New(servers.Options{
+		Install: paths.Postgres, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
+		Progress: o.Observer.Progress, Notice: o.Observer.Notice,
+	})
 	return d, nil
 }
 
@@ -154,7 +163,7 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		port += number
 	}
 	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := d.listen(ctx, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
@@ -202,19 +211,23 @@ func (d *Daemon) databaseOf(ctx context.Context, m *app.Manifest) (*database, er
 	return db, nil
 }
 
-// opener returns what opens the store of a database. The embedded server may have moved after a restart, so that its
-// place is asked for each time.
-func (d *Daemon) opener(name string) func(context.Context) (storeCloser, error) {
-	return func(ctx context.Context) (storeCloser, error) {
-		a, err := d.servers.open(ctx, name)
+// opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the
+// user's may have changed, so that it is asked for and judged each time.
+func (d *Daemon) opener(name string) func(context.Context) (storeCloser, workerd.Database, error) {
+	return func(ctx context.Context) (storeCloser, workerd.Database, error) {
+		a, err := d.servers.Open(ctx, name)
 		if err != nil {
-			return nil, err
+			return nil, workerd.Database{}, err
 		}
 		node, err := os.Hostname()
 		if err != nil {
 			node = "unknown"
 		}
-		return postgres.Open(ctx, postgres.Options{URL: a.url, AppRole: a.appRole, Node: node, Log: d.o.Log})
+		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: node, Log: d.o.Log})
+		if err != nil {
+			return nil, workerd.Database{}, err
+		}
+		return store, a.App, nil
 	}
 }
 

@@ -188,11 +188,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 	if db != nil {
 		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: h.d.gate, Log: h.log})
 		if m.DatabaseBinding != "" {
-			app, err := h.d.servers.open(ctx, m.Database)
-			if err != nil {
-				return nil, err
-			}
-			spec.Database = &app.app
+			spec.Database = db.app.Load()
 		}
 	}
 	return h.d.runtime.Start(ctx, spec)

@@ -73,8 +73,14 @@ func (c *Console) Started(s *daemon.Summary) {
 		c.out.Printf("\n")
 		c.queues(s)
 	}
-	c.out.Printf("\n  %s\n\n", c.out.Paint(terminal.Dim, fmt.Sprintf("ready in %s · PostgreSQL %s · workerd %s · Ctrl-C stops",
-		terminal.Duration(s.Took), s.Postgres, s.Workerd)))
+	ready := "ready in " + terminal.Duration(s.Took)
+	if s.Postgres != "" {
+		ready += " · PostgreSQL " + s.Postgres
+	}
+	if s.Workerd != "" {
+		ready += " · workerd " + s.Workerd
+	}
+	c.out.Printf("\n  %s\n\n", c.out.Paint(terminal.Dim, ready+" · Ctrl-C stops"))
 	c.flush()
 }
 

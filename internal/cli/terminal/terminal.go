@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -193,13 +194,14 @@ func CutName(name string, columns int) string {
 	return string(runes[:max(columns-1-tail, 0)]) + "…" + string(runes[len(runes)-tail:])
 }
 
-// Clean replaces control characters, so that text from elsewhere cannot move the cursor or forge a line.
+// Clean replaces control characters, also those that turn the direction of writing, so that text from elsewhere cannot
+// move the cursor, forge a line or show itself in another order.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
-		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0):
+		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0), unicode.Is(unicode.Bidi_Control, r):
 			return '�'
 		default:
 			return r

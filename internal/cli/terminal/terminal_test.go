@@ -86,7 +86,7 @@ func TestCount(t *testing.T) {
 }
 
 func TestCleanStopsEscapes(t *testing.T) {
-	if got := terminal.Clean("a\x1b[2Jb\r\nc\u009bd\te"); got != "a�[2Jb��c�d e" {
+	if got := terminal.Clean("a\x1b[2Jb\r\nc\u009bd\te\u202ef\u2066"); got != "a�[2Jb��c�d e�f�" {
 		t.Errorf("got %q", got)
 	}
 }
