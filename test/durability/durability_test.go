@@ -109,7 +109,7 @@ func TestKills(t *testing.T) {
 	ended := false
 	defer func() {
 		if !ended {
-			t.Logf("when it broke off: %v\n%s", judge(h), strings.Join(judge(h).list(), "\n"))
+			t.Logf("when it broke off, with messages still under way: %v\n%s", judge(h), strings.Join(judge(h).list(), "\n"))
 		}
 	}()
 

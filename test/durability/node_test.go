@@ -84,6 +84,10 @@ func newNode(t *testing.T, collector string) *node {
 			kill([]int{n.pid()}, func() {})
 			<-n.exited
 		}
+		// None is left but after a failure.
+		for _, p := range of(n.state) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
 		for _, line := range n.output.errors {
 			t.Errorf("runlot reported an error: %s", line)
 		}
