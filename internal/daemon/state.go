@@ -6,11 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
@@ -38,7 +37,7 @@ func (d *Daemon) prepareState() error {
 		return stateFault(state, err)
 	}
 	var err error
-	if d.lock, err = lockState(state); err != nil {
+	if d.lock, err = cluster.LockFolder(state); err != nil {
 		return err
 	}
 	if d.o.Clean {
@@ -60,38 +59,6 @@ func (d *Daemon) prepareState() error {
 		return stateFault(state, err)
 	}
 	return nil
-}
-
-// lockState takes a state folder. The lock ends with this process, whatever its end is.
-func lockState(state string) (*os.File, error) {
-	path := filepath.Join(state, lockName)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, stateFault(state, err)
-	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	for errors.Is(err, syscall.EINTR) {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	}
-	if err == nil {
-		if err = file.Truncate(0); err == nil {
-			_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		}
-		if err == nil {
-			return file, nil
-		}
-	}
-	_ = file.Close()
-	if !errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, stateFault(state, err)
-	}
-	holder := "another process"
-	text, err := os.ReadFile(path)
-	if pid, errPID := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && errPID == nil {
-		holder = "process " + strconv.Itoa(pid)
-	}
-	return nil, fault.New(fault.Conflict, "state_in_use", "the state folder %s is in use by %s", state, holder).
-		WithHint("stop it first, or choose another folder with --state")
 }
 
 // ours refuses a folder that does not look like the state of this program. One that is missing is fine.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/serverlog"
 )
 
 // MaxConnections bounds the sessions of the embedded server. ReservedConnections of them are kept for the product
@@ -86,7 +88,7 @@ func (c *Cluster) pinned() []string {
 		"-c", "unix_socket_permissions=0700",
 		"-c", "logging_collector=off",
 		"-c", "log_destination=stderr",
-		"-c", "log_line_prefix=" + logPrefix,
+		"-c", "log_line_prefix=" + serverlog.Prefix,
 	}
 }
 
@@ -108,7 +110,7 @@ func (c *Cluster) writeConf(data string) error {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	return c.account.give(path)
+	return c.account.Give(path)
 }
 
 // included reports whether the data folder includes our settings: the mark of one that this package made.
