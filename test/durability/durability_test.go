@@ -28,12 +28,13 @@ var (
 	seed   = flag.Uint64("seed", 0, "what the kills and the load are drawn from; 0 draws a seed")
 )
 
-// What a kill ends.
+// What a kill ends: all of them die by -9, but for a session, which is ended in an orderly way under whatever it does.
 const (
 	killNode       = "node"
 	killWorkerd    = "workerd"
 	killPostmaster = "postmaster"
 	killBackend    = "backend"
+	killSession    = "session"
 	killAll        = "all three"
 )
 
@@ -59,6 +60,8 @@ type round struct {
 	pick  int
 	// calm: nothing is in flight or unsettled. hasty: the next kill does not wait until this one is over.
 	calm, hasty bool
+	// atOnce: a killed node is started again before what it left behind is gone.
+	atOnce bool
 }
 
 // plan draws the rounds. Every kind comes equally often, the node's twice.
@@ -67,12 +70,12 @@ func plan(random *rand.Rand, n int) []round {
 	list := make([]round, n)
 	for i := range list {
 		if len(deck) == 0 {
-			deck = []string{killNode, killNode, killWorkerd, killPostmaster, killBackend, killAll}
+			deck = []string{killNode, killNode, killWorkerd, killPostmaster, killBackend, killSession, killAll}
 			random.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
 		}
 		list[i] = round{
 			kind: deck[0], after: time.Duration(random.Int64N(int64(loadTime))), pick: random.IntN(1 << 20),
-			calm: i%calmEvery == calmEvery-1, hasty: random.IntN(4) == 0,
+			calm: i%calmEvery == calmEvery-1, hasty: random.IntN(4) == 0, atOnce: random.IntN(2) == 0,
 		}
 		deck = deck[1:]
 	}
@@ -92,7 +95,7 @@ func TestKills(t *testing.T) {
 	l := &load{history: h, url: n.url(), stopped: make(chan struct{})}
 	probe := &sender{load: l, name: "probe", random: rand.New(rand.NewPCG(*seed, clients))}
 	serves := func() bool { return probe.send(1) == nil }
-	n.await("the first start", startTime, serves)
+	n.await("the first start", serves)
 	n.served = true
 	for i := range clients {
 		s := &sender{load: l, name: fmt.Sprint("client-", i), random: rand.New(rand.NewPCG(*seed, uint64(i)))}
@@ -106,7 +109,7 @@ func TestKills(t *testing.T) {
 	ended := false
 	defer func() {
 		if !ended {
-			t.Logf("when it broke off: %v\n%s", judge(h), strings.Join(judge(h).list(), "\n"))
+			t.Logf("when it broke off, with messages still under way: %v\n%s", judge(h), strings.Join(judge(h).list(), "\n"))
 		}
 	}()
 
@@ -114,13 +117,13 @@ func TestKills(t *testing.T) {
 	for i, r := range plan(rand.New(rand.NewPCG(*seed, 1<<32)), *rounds) {
 		if r.calm {
 			l.gate.Lock()
-			n.await("an empty queue", startTime, l.drained)
+			n.await("an empty queue", l.drained)
 			<-time.After(settledAfter)
 		} else {
 			<-time.After(r.after)
 		}
 		n.output.notef("round %d: kill %s", i+1, r.kind)
-		at := n.kill(r.kind, r.pick)
+		at := n.kill(r.kind, r.pick, r.atOnce)
 		h.deaths = append(h.deaths, death{kind: r.kind, at: at})
 		kills[r.kind]++
 		if r.calm {
@@ -129,13 +132,13 @@ func TestKills(t *testing.T) {
 		if r.hasty && i+1 < *rounds && (i+2)%calmEvery != 0 {
 			continue
 		}
-		n.await(fmt.Sprintf("round %d: recovery from the kill of %s", i+1, r.kind), startTime, serves)
+		n.await(fmt.Sprintf("round %d: recovery from the kill of %s", i+1, r.kind), serves)
 		n.served = true
 		h.over(time.Now())
 		n.output.notef("round %d: over after %s", i+1, time.Since(at))
 	}
 	l.stop()
-	n.await("an empty queue at the end", startTime, l.drained)
+	n.await("an empty queue at the end", l.drained)
 	n.stop()
 	ended = true
 	if left := of(n.state); len(left) > 0 {

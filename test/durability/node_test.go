@@ -84,6 +84,10 @@ func newNode(t *testing.T, collector string) *node {
 			kill([]int{n.pid()}, func() {})
 			<-n.exited
 		}
+		// None is left but after a failure.
+		for _, p := range of(n.state) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
 		for _, line := range n.output.errors {
 			t.Errorf("runlot reported an error: %s", line)
 		}
@@ -146,11 +150,11 @@ func (n *node) running() bool {
 
 // await waits until a condition holds. It fails the test when that takes too long or when the node ends meanwhile; one
 // that is excused is started again, and has to succeed then.
-func (n *node) await(what string, within time.Duration, holds func() bool) {
+func (n *node) await(what string, holds func() bool) {
 	n.t.Helper()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	deadline := time.After(within)
+	deadline := time.After(startTime)
 	for !holds() {
 		select {
 		case <-tick.C:
@@ -162,7 +166,7 @@ func (n *node) await(what string, within time.Duration, holds func() bool) {
 			}
 			n.t.Fatalf("%s: runlot ended by itself (%s)", what, n.command.ProcessState)
 		case <-deadline:
-			n.t.Fatalf("%s: not within %s", what, within)
+			n.t.Fatalf("%s: not within %s", what, startTime)
 		}
 	}
 }
@@ -207,16 +211,20 @@ func (n *node) victims(kind string, pick int) (pids []int, others func() []proce
 		if len(postmasters) > 0 {
 			pids = []int{postmasters[0].pid}
 		}
-	case killBackend:
+	case killBackend, killSession:
 		if len(postmasters) == 0 {
 			return nil, nil
 		}
-		// The server ends all the others: one of them may have left the shared memory in disorder.
-		others = func() []process { return children(processes(), postmasters[0].pid, "postgres") }
-		if s := sessions(list, postmasters[0].pid); len(s) > 0 {
-			pids = []int{s[pick%len(s)].pid}
+		s := sessions(list, postmasters[0].pid)
+		if len(s) == 0 {
+			return nil, nil
 		}
-		return pids, others
+		victim := s[pick%len(s)]
+		if kind == killSession {
+			return []int{victim.pid}, func() []process { return []process{victim} }
+		}
+		// The server ends all the others: one of them may have left the shared memory in disorder.
+		return []int{victim.pid}, func() []process { return children(processes(), postmasters[0].pid, "postgres") }
 	case killAll:
 		if len(workers) > 0 && len(postmasters) > 0 {
 			pids = []int{n.pid(), postmasters[0].pid, workers[0].pid}
@@ -227,27 +235,58 @@ func (n *node) victims(kind string, pick int) (pids []int, others func() []proce
 	return pids, below
 }
 
-// kill ends processes of a kind at once, starts the node again when it was one of them, and waits until what they left
-// behind is gone. It returns the moment of the kill.
-func (n *node) kill(kind string, pick int) time.Time {
+// kill ends processes of a kind, waits until what they left behind is gone, and starts the node again when it was one of
+// them: at once if that is wanted, so that it meets what is left, else when everything is gone by itself. It returns the
+// moment of the kill.
+func (n *node) kill(kind string, pick int, atOnce bool) time.Time {
 	n.t.Helper()
 	var pids []int
 	var others func() []process
-	n.await("a process to kill ("+kind+")", startTime, func() bool {
+	n.await("a process to kill ("+kind+")", func() bool {
 		pids, others = n.victims(kind, pick)
 		return len(pids) > 0
 	})
 	var orphans []process
+	look := func() { orphans = others() }
 	at := time.Now()
-	kill(pids, func() { orphans = others() })
-	if kind == killNode || kind == killAll {
+	switch kind {
+	case killSession:
+		look()
+		_ = syscall.Kill(pids[0], syscall.SIGTERM)
+	case killNode, killAll:
+		kill(pids, look)
 		<-n.exited
-		n.start()
-	} else {
-		n.excused = !n.served
+		if atOnce {
+			n.start()
+		}
+	default:
+		kill(pids, look)
 	}
-	n.await("the end of what was killed", stopTime, func() bool { return len(alive(orphans)) == 0 })
+	if !n.gone(orphans) {
+		n.t.Fatalf("%s after the kill of %s, still there: %v", stopTime, kind, alive(orphans))
+	}
+	switch {
+	case kind != killNode && kind != killAll:
+		n.excused = !n.served
+	case !atOnce:
+		n.start()
+	}
 	return at
+}
+
+// gone waits for the end of processes, whatever becomes of the node meanwhile.
+func (n *node) gone(list []process) bool {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	deadline := time.After(stopTime)
+	for len(alive(list)) > 0 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			return false
+		}
+	}
+	return true
 }
 
 // output keeps what the node prints, in the folder of the test's artifacts and its last part in memory.
