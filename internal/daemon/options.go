@@ -114,9 +114,11 @@ type Observer interface {
 
 // Summary is what runs.
 type Summary struct {
-	Apps     []AppSummary
-	Queues   []QueueSummary
-	Workerd  string
+	Apps   []AppSummary
+	Queues []QueueSummary
+	// Workerd is the version of the programs; "" when it could not be asked for.
+	Workerd string
+	// Postgres are the versions of the servers in use, "18.4" or "18.4 and 15.14"; "" when no app has a database.
 	Postgres string
 	State    string
 	Took     time.Duration

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -56,7 +57,7 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 		return nil, fmt.Errorf("control pipe: %w", err)
 	}
 	defer control.Close()
-	args := append([]string{"serve", filepath.Join(dir, configFile), "config", "--control-fd=3"}, flags...)
+	args := append([]string{"serve", filepath.Join(dir, render.ConfigFile), "config", "--control-fd=3"}, flags...)
 	files := []*os.File{controlEnd}
 	for i, s := range sockets {
 		args = append(args, fmt.Sprintf("--socket-fd=%s=%d", s.name, 4+i))
@@ -169,6 +170,12 @@ func (o *output) close() {
 	defer o.mu.Unlock()
 	o.closed, o.text = true, nil
 }
+
+// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+const (
+	routerSocket = "router.sock"
+	hostSocket   = "host.sock"
+)
 
 // place is a private folder for the sockets of one process.
 type place struct {

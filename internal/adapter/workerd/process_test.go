@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -334,7 +335,7 @@ func orphanParent() {
 
 func TestNoOrphanAfterKill(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), orphanEnv+"="+binary(t), "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), orphanEnv+"="+workerdtest.Binary(t), "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ const (
 	pollEvery = 5 * time.Millisecond
 )
 
-// LockFolder takes a folder that exists for this process, until it ends or closes the file. It fails with a fault of kind
-// Conflict when another process has it.
+// LockFolder takes the state folder dir, which exists, for this process, until the file that it returns is closed or the
+// process ends. A folder that another process has is a conflict, which names that process.
 func LockFolder(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

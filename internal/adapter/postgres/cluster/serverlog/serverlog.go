@@ -1,4 +1,6 @@
-package cluster
+// Package serverlog reads what a PostgreSQL server writes to its standard error: it gives each line a level, passes it on
+// to a log, and keeps the last ones, which explain a death.
+package serverlog
 
 import (
 	"bytes"
@@ -10,8 +12,9 @@ import (
 	"sync"
 )
 
-// logPrefix puts the kind of process and its id before each line, for logLine; the log's reader adds the time itself.
-const logPrefix = "%b [%p] "
+// Prefix is the log_line_prefix that a server has to be given: the kind of process and its id before each line. The log's
+// reader adds the time itself.
+const Prefix = "%b [%p] "
 
 const (
 	// tailLines is how many of the last lines are kept to explain a death; lineBytes bounds one line.
@@ -19,13 +22,12 @@ const (
 	lineBytes = 4 << 10
 )
 
-var logLine = regexp.MustCompile(`^([a-z ]+) \[(\d+)\] ([A-Z0-9]+): +(.*)$`)
+var prefixed = regexp.MustCompile(`^([a-z ]+) \[(\d+)\] ([A-Z0-9]+): +(.*)$`)
 
-// logWriter takes the standard error of initdb and of the server, passes each line on to the log, and remembers the
+// Writer takes the standard error of initdb and of the server, passes each line on to the log, and remembers the
 // last ones.
-type logWriter struct {
-	log *slog.Logger
-	// line, when set, sees each line.
+type Writer struct {
+	log  *slog.Logger
 	line func(text string)
 
 	mu      sync.Mutex
@@ -34,13 +36,13 @@ type logWriter struct {
 	last    []string
 }
 
-// newLogWriter returns a writer whose lines without a level of their own are details.
-func newLogWriter(log *slog.Logger, line func(text string)) *logWriter {
-	return &logWriter{log: log, line: line, level: slog.LevelDebug}
+// New returns a writer whose lines without a level of their own are details. Line, when it is not nil, sees each line.
+func New(log *slog.Logger, line func(text string)) *Writer {
+	return &Writer{log: log, line: line, level: slog.LevelDebug}
 }
 
 // Write implements io.Writer. It never fails: a log that cannot be kept must not stop the server.
-func (w *logWriter) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := len(p)
@@ -58,7 +60,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *logWriter) emit(text string) {
+func (w *Writer) emit(text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -66,7 +68,7 @@ func (w *logWriter) emit(text string) {
 		w.last = append(w.last[:0], w.last[1:]...)
 	}
 	process, message := "", text
-	if match := logLine.FindStringSubmatch(text); match != nil {
+	if match := prefixed.FindStringSubmatch(text); match != nil {
 		process, message = match[1], match[3]+": "+match[4]
 		// Lines such as DETAIL and HINT belong to the one before, and so does a line without a prefix.
 		switch match[3] {
@@ -89,8 +91,8 @@ func (w *logWriter) emit(text string) {
 	}
 }
 
-// tail returns the last lines, indented below a message.
-func (w *logWriter) tail() string {
+// Tail returns the last lines as the end of a message, indented below it.
+func (w *Writer) Tail() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines := w.last

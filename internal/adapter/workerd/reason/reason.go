@@ -1,4 +1,5 @@
-package workerd
+// Package reason reads what workerd says of a worker: the stacks of its exceptions, why it did not start, why it ended.
+package reason
 
 import (
 	"os"
@@ -7,9 +8,14 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
+
+// MapStack rewrites the frames of a stack or error text from the bundle to the user's sources, and names file:line:column of
+// the first frame in the user's code; location is "" when there is none.
+type MapStack func(stack string) (mapped, location string)
 
 // bundleURL is where workerd says that the modules are.
 const bundleURL = "file:///bundle/"
@@ -17,11 +23,12 @@ const bundleURL = "file:///bundle/"
 // frame is a place in a stack or error text: a file of the bundle with line and column.
 var frame = regexp.MustCompile(`([^\s()"]+):(\d+):(\d+)`)
 
-// ourFrame is a line of a stack that stands in a module of this package.
-var ourFrame = regexp.MustCompile(`^\s*at .*(` + regexp.QuoteMeta(entryName) + `|` + regexp.QuoteMeta(probeName) + `|runlot-internal:)`)
+// ourFrame is a line of a stack that stands in a module of the product.
+var ourFrame = regexp.MustCompile(`^\s*at .*(` + regexp.QuoteMeta(render.EntryModule) + `|` + regexp.QuoteMeta(render.ProbeModule) + `|` + render.InternalModules + `)`)
 
-// mapStack rewrites a stack to the user's files, without the frames of this package's modules.
-func mapStack(m MapStack, stack string) (mapped, location string) {
+// Map rewrites a stack to the user's files, without the frames of the product's modules; location is that of the first
+// frame. Without m, which may be nil, the places are those in the bundle.
+func Map(m MapStack, stack string) (mapped, location string) {
 	var lines []string
 	for line := range strings.Lines(stack) {
 		if !ourFrame.MatchString(line) {
@@ -43,11 +50,11 @@ func mapStack(m MapStack, stack string) (mapped, location string) {
 // scriptPlace is a place in a service-worker script, under the name that workerd gives it.
 var scriptPlace = regexp.MustCompile(`\bworker:(\d+):(\d+)`)
 
-// scriptStack adapts m to a service-worker script that has a prefix of so many characters on its first line: workerd
+// Script adapts m to a service-worker script that has a prefix of so many characters on its first line: workerd
 // names the script "worker", and its map knows it by its own name.
-func scriptStack(m MapStack, name string, prefix int) MapStack {
+func Script(m MapStack, name string, prefix int) MapStack {
 	return func(stack string) (mapped, location string) {
-		return mapStack(m, scriptPlace.ReplaceAllStringFunc(stack, func(place string) string {
+		return Map(m, scriptPlace.ReplaceAllStringFunc(stack, func(place string) string {
 			parts := scriptPlace.FindStringSubmatch(place)
 			column, err := strconv.Atoi(parts[2])
 			if err != nil {
@@ -77,18 +84,18 @@ var startRules = []startRule{
 	{regexp.MustCompile(`Uncaught`), "worker_threw", "the error is thrown while the module is loaded, outside of any handler"},
 }
 
-// startFault explains a worker that ended before it listened by what it wrote to stderr.
-func startFault(stderr string, state *os.ProcessState, m MapStack) *fault.Error {
+// Start explains a worker that ended before it listened by what it wrote to stderr.
+func Start(stderr string, state *os.ProcessState, m MapStack) *fault.Error {
 	text := startText(stderr)
 	if text == "" {
-		return fault.New(fault.Environment, "worker_start", "the worker process did not start: %s", exitReason(stderr, state, queue.HeapMiB))
+		return fault.New(fault.Environment, "worker_start", "the worker process did not start: %s", Exit(stderr, state, queue.HeapMiB))
 	}
 	if strings.Contains(text, "top-level await") {
 		// workerd names the module that it was asked for, which may be one of ours.
 		return fault.New(fault.Invalid, "worker_await", "a module awaits at its top level what does not resolve at once").
 			WithHint("move it into a handler")
 	}
-	mapped, location := mapStack(m, text)
+	mapped, location := Map(m, text)
 	first, rest, _ := strings.Cut(mapped, "\n")
 	first = strings.TrimPrefix(first, "Uncaught ")
 	message := first
@@ -116,6 +123,11 @@ var startFrame = regexp.MustCompile(`^    at (\S+) in (.+)$`)
 // startPrefix is what workerd puts before a line about the user's worker.
 const startPrefix = "service worker: "
 
+// Line is one line of the output of a start, as the worker meant it; "" when it is empty.
+func Line(text string) string {
+	return strings.TrimPrefix(strings.TrimRight(text, "\r\n"), startPrefix)
+}
+
 // startText finds the reason in the output: from the first error line of the user's worker on, with its frames.
 func startText(stderr string) string {
 	var lines []string
@@ -138,8 +150,8 @@ func startText(stderr string) string {
 	return strings.Join(lines, "\n")
 }
 
-// exitReason says in a few words why a process ended by itself.
-func exitReason(stderr string, state *os.ProcessState, heapMiB int) string {
+// Exit says in a few words why a process ended by itself.
+func Exit(stderr string, state *os.ProcessState, heapMiB int) string {
 	if outOfMemory.MatchString(stderr) {
 		return "it ran out of memory; the limit is " + strconv.Itoa(heapMiB) + " MiB of JavaScript heap"
 	}

@@ -1,4 +1,5 @@
-package cluster
+// Package preflight judges a PostgreSQL that the user runs, before anything is kept in it.
+package preflight
 
 import (
 	"context"
@@ -80,7 +81,7 @@ func gather(ctx context.Context, config *pgx.ConnConfig) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeConn(ctx, first)
+	defer first.Close(context.WithoutCancel(ctx))
 	f := &facts{announced: first.PgConn().PID()}
 	err = first.QueryRow(ctx, `
 		SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding'),
@@ -98,9 +99,12 @@ func gather(ctx context.Context, config *pgx.ConnConfig) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeConn(ctx, second)
+	defer second.Close(context.WithoutCancel(ctx))
 	return f, second.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&f.second)
 }
+
+// role is the user's name as SQL writes it.
+func (f *facts) role() string { return pgx.Identifier{f.user}.Sanitize() }
 
 // judge applies the rules, most fundamental first.
 func (f *facts) judge() (*Report, error) {
@@ -119,12 +123,12 @@ func (f *facts) judge() (*Report, error) {
 	case !f.fsync:
 		return refuse("database_fsync", "set fsync = on", "runs with fsync off: a power cut would lose or damage what was acknowledged")
 	case f.synchronousCommit == "off":
-		return refuse("database_synchronous_commit", "set synchronous_commit = on, for the server or with ALTER ROLE "+quote(f.user)+" SET synchronous_commit = on",
+		return refuse("database_synchronous_commit", "set synchronous_commit = on, for the server or with ALTER ROLE "+f.role()+" SET synchronous_commit = on",
 			"acknowledges commits before they are on disk (synchronous_commit off)")
 	case f.schemaOwned != nil && !*f.schemaOwned:
-		return refuse("database_rights", "use the user that made it, or ALTER SCHEMA runlot_queue OWNER TO "+quote(f.user), "has a schema runlot_queue that is not the user %s's", f.user)
+		return refuse("database_rights", "use the user that made it, or ALTER SCHEMA runlot_queue OWNER TO "+f.role(), "has a schema runlot_queue that is not the user %s's", f.user)
 	case f.schemaOwned == nil && !f.canCreate:
-		return refuse("database_rights", "GRANT CREATE ON DATABASE … TO "+quote(f.user), "lets the user %s make no schema", f.user)
+		return refuse("database_rights", "GRANT CREATE ON DATABASE … TO "+f.role(), "lets the user %s make no schema", f.user)
 	case f.first == f.second:
 		// Two sessions that are open at the same time and share a server process.
 		return refuse("database_pooler", "name the server itself, or a pool in session mode", "is behind a connection pooler that hands one server session to several clients (transaction mode); the locks that guard the queues need a session of their own")

@@ -1,4 +1,4 @@
-package cluster
+package install
 
 import (
 	"bytes"
@@ -11,82 +11,123 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// Package is the place of the PostgreSQL build for this machine below a node_modules folder.
-func Package() string {
-	arch := runtime.GOARCH
-	if arch == "amd64" {
-		arch = "x64"
-	}
-	return filepath.Join("@embedded-postgres", runtime.GOOS+"-"+arch, "native")
-}
+// The programs of a build that are used.
+const (
+	ServerProgram = "postgres"
+	InitProgram   = "initdb"
+)
 
-// install is a PostgreSQL build that the server's user can run.
-type install struct {
-	dir string
+// Hint is the way out when a build cannot be used.
+const Hint = "install the packages again (npm ci), or name a PostgreSQL of your own with --database-url"
+
+// pipeTime is how long the output of a program that was ended is waited for: a child of it may hold the pipe.
+const pipeTime = 10 * time.Second
+
+// Build is a PostgreSQL build that the account can run.
+type Build struct {
+	// Dir holds bin, lib and share.
+	Dir string
+	// Version is the full text, "18.4"; Major its first number.
+	Version string
+	Major   int
+
+	account Account
 	// env is what its programs need in their environment.
 	env []string
-	// version is the full text, "18.4"; major its first number.
-	version string
-	major   int
 }
 
-func (i *install) bin(name string) string { return filepath.Join(i.dir, "bin", name) }
+// Options say which build is prepared, and for whom.
+type Options struct {
+	// Dir is the folder of the build.
+	Dir     string
+	Account Account
+	// State is the folder of the cluster, where a copy of the build is tried first; Run is one of the account's own, for
+	// links between libraries. Both exist.
+	State, Run string
+	// Progress, when set, is told in a few words what takes its time.
+	Progress func(text string)
+}
 
-const installHint = "install the packages again (npm ci), or name a PostgreSQL of your own with --database-url"
+// Command prepares a program of the build to run as the account, with nothing in its environment but what it needs.
+func (b *Build) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(b.Dir, "bin", program), args...)
+	cmd.Env = append([]string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/bin:/bin"}, b.env...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = b.account.attributes()
+	cmd.WaitDelay = pipeTime
+	return cmd
+}
 
-func brokenInstall(dir string, cause error, format string, args ...any) *fault.Error {
+// Broken is the fault of a build whose programs cannot be used, for the reason given.
+func (b *Build) Broken(cause error, format string, args ...any) *fault.Error {
+	return broken(b.Dir, cause, format, args...)
+}
+
+func broken(dir string, cause error, format string, args ...any) *fault.Error {
 	return fault.New(fault.Environment, "postgres_install", "the PostgreSQL programs in %s cannot be used: %s", dir, fmt.Sprintf(format, args...)).
-		WithHint(installHint).WithCause(cause)
+		WithHint(Hint).WithCause(cause)
 }
 
-// prepareInstall makes the build in dir usable for the account. The npm package comes without the links between its
-// shared libraries where install scripts are off; they are then made in the run folder, and the package stays as it is.
-// A build below a folder that the account may not enter is copied, once per content, to a place that it may.
-func (c *Cluster) prepareInstall(ctx context.Context) (*install, error) {
-	dir, err := realPath(c.options.Install)
+// Prepare makes the build usable for the account. The npm package comes without the links between its shared libraries
+// where install scripts are off; they are then made in the run folder, and the package stays as it is. A build below a
+// folder that the account may not enter is copied, once per content, to a place that it may. It fails with a fault of
+// kind Environment.
+func Prepare(ctx context.Context, o Options) (*Build, error) {
+	dir, err := RealPath(o.Dir)
 	if err != nil {
-		return nil, brokenInstall(c.options.Install, err, "%v", err)
+		return nil, broken(o.Dir, err, "%v", err)
 	}
-	for _, name := range []string{initProgram, serverProgram} {
+	for _, name := range []string{InitProgram, ServerProgram} {
 		if _, err := os.Stat(filepath.Join(dir, "bin", name)); err != nil {
-			return nil, brokenInstall(dir, err, "bin/%s is missing", name)
+			return nil, broken(dir, err, "bin/%s is missing", name)
 		}
 	}
 	missing, err := missingLinks(dir)
 	if err != nil {
 		return nil, err
 	}
-	inst := &install{dir: dir}
-	if !c.account.reaches(filepath.Join(dir, "bin")) || (len(missing) > 0 && runtime.GOOS != "linux") {
-		if inst.dir, err = c.copyInstall(dir); err != nil {
+	b := &Build{Dir: dir, account: o.Account}
+	if !o.Account.Reaches(filepath.Join(dir, "bin")) || (len(missing) > 0 && runtime.GOOS != "linux") {
+		if b.Dir, err = o.copyBuild(dir); err != nil {
 			return nil, err
 		}
 	} else if len(missing) > 0 {
-		lib := filepath.Join(c.runDir, "lib")
-		if err := c.makeLinks(lib, missing); err != nil {
+		lib := filepath.Join(o.Run, "lib")
+		if err := o.makeLinks(lib, missing); err != nil {
 			return nil, fmt.Errorf("library links in %s: %w", lib, err)
 		}
 		// The second folder is for what the linked libraries need themselves: their own search path starts at the link.
-		inst.env = []string{"LD_LIBRARY_PATH=" + lib + ":" + filepath.Join(dir, "lib")}
+		b.env = []string{"LD_LIBRARY_PATH=" + lib + ":" + filepath.Join(dir, "lib")}
 	}
-	return inst, c.readVersion(ctx, inst)
+	return b, b.readVersion(ctx)
+}
+
+// RealPath returns the absolute path without symbolic links: the account may not be able to follow them.
+func RealPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
 
 // readVersion runs the server's program as its user, which also shows that it starts at all.
-func (c *Cluster) readVersion(ctx context.Context, inst *install) error {
-	cmd := c.command(ctx, inst, serverProgram, "--version")
+func (b *Build) readVersion(ctx context.Context) error {
+	cmd := b.Command(ctx, ServerProgram, "--version")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -100,14 +141,14 @@ func (c *Cluster) readVersion(ctx context.Context, inst *install) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			reason += " (the build needs glibc; Alpine Linux has none)"
 		}
-		return brokenInstall(inst.dir, err, "%s", reason)
+		return b.Broken(err, "%s", reason)
 	}
 	match := versionPattern.FindStringSubmatch(stdout.String())
 	if match == nil {
-		return brokenInstall(inst.dir, nil, "unknown version %q", strings.TrimSpace(stdout.String()))
+		return b.Broken(nil, "unknown version %q", strings.TrimSpace(stdout.String()))
 	}
-	inst.version = match[1]
-	inst.major, _ = strconv.Atoi(match[2])
+	b.Version = match[1]
+	b.Major, _ = strconv.Atoi(match[2])
 	return nil
 }
 
@@ -121,11 +162,11 @@ func missingLinks(dir string) ([]link, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, brokenInstall(dir, err, "its list of library links cannot be read")
+		return nil, broken(dir, err, "its list of library links cannot be read")
 	}
 	var listed []struct{ Source, Target string }
 	if err := json.Unmarshal(text, &listed); err != nil {
-		return nil, brokenInstall(dir, err, "its list of library links (pg-symlinks.json) is damaged")
+		return nil, broken(dir, err, "its list of library links (pg-symlinks.json) is damaged")
 	}
 	var missing []link
 	for _, l := range listed {
@@ -134,7 +175,7 @@ func missingLinks(dir string) ([]link, error) {
 			continue
 		}
 		if _, err := os.Stat(target); err != nil {
-			return nil, brokenInstall(dir, err, "%s is missing", l.Source)
+			return nil, broken(dir, err, "%s is missing", l.Source)
 		}
 		missing = append(missing, link{name: filepath.Base(at), target: target})
 	}
@@ -146,14 +187,14 @@ func listedPath(dir, listed string) string {
 	return filepath.Join(dir, filepath.Clean("/"+strings.TrimPrefix(listed, "native/")))
 }
 
-func (c *Cluster) makeLinks(dir string, links []link) error {
+func (o *Options) makeLinks(dir string, links []link) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if err := c.account.give(dir); err != nil {
+	if err := o.Account.Give(dir); err != nil {
 		return err
 	}
 	for _, l := range links {
@@ -164,18 +205,18 @@ func (c *Cluster) makeLinks(dir string, links []link) error {
 	return nil
 }
 
-// copyInstall copies the build to the first place that the account reaches, complete with its links, and returns the
+// copyBuild copies the build to the first place that the account reaches, complete with its links, and returns the
 // copy. Copies are named by content, so that several clusters share one.
-func (c *Cluster) copyInstall(dir string) (string, error) {
+func (o *Options) copyBuild(dir string) (string, error) {
 	hash := sha256.New()
 	for _, name := range []string{"bin/postgres", "bin/initdb", "pg-symlinks.json"} {
 		if err := hashFile(hash, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", brokenInstall(dir, err, "%s cannot be read", name)
+			return "", broken(dir, err, "%s cannot be read", name)
 		}
 	}
 	name := "postgresql-" + hex.EncodeToString(hash.Sum(nil))[:16]
 	var last error
-	for _, base := range []string{c.dir, "/var/cache/runlot", filepath.Join(os.TempDir(), "runlot-"+strconv.Itoa(os.Geteuid()))} {
+	for _, base := range []string{o.State, "/var/cache/runlot", filepath.Join(os.TempDir(), "runlot-"+strconv.Itoa(os.Geteuid()))} {
 		if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // the server's user reads it
 			last = err
 			continue
@@ -183,24 +224,30 @@ func (c *Cluster) copyInstall(dir string) (string, error) {
 		if !ownedBy(base, os.Geteuid()) {
 			continue
 		}
-		if base != c.dir {
+		if base != o.State {
 			// A strict umask must not close a folder that holds programs alone.
 			last = os.Chmod(base, 0o755) //nolint:gosec // the server's user reads it
 		}
-		if !c.account.reaches(base) {
+		if !o.Account.Reaches(base) {
 			continue
 		}
 		target := filepath.Join(base, name)
 		if ownedBy(target, os.Geteuid()) {
 			return filepath.Join(target, "native"), nil
 		}
-		c.progress("Copying the PostgreSQL programs to " + base + " (once)")
+		o.progress("Copying the PostgreSQL programs to " + base + " (once)")
 		if last = copyOnce(dir, target); last == nil {
 			return filepath.Join(target, "native"), nil
 		}
 	}
-	return "", fault.New(fault.Environment, "postgres_install", "the user %s cannot reach the PostgreSQL programs in %s, and they could not be copied to a place that it can", c.account.name, dir).
+	return "", fault.New(fault.Environment, "postgres_install", "the user %s cannot reach the PostgreSQL programs in %s, and they could not be copied to a place that it can", o.Account.Name, dir).
 		WithHint("install the packages outside of private folders such as /root").WithCause(last)
+}
+
+func (o *Options) progress(text string) {
+	if o.Progress != nil {
+		o.Progress(text)
+	}
 }
 
 // copyOnce copies the build beside target and renames it when it is whole and on disk.

@@ -1,22 +1,38 @@
-package cluster_test
+package preflight_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
 
-	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
+	"github.com/runlot/runlot/internal/adapter/postgres/preflight"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/fault/faulttest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
+
+func exec1(t *testing.T, conn *pgx.Conn, sql string) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
 
 func TestCheckOfOurOwn(t *testing.T) {
 	access := clustertest.NewDatabase(t)
 	c := clustertest.Cluster(t)
 	check := func() error {
-		report, err := cluster.Check(t.Context(), access.OwnerURL())
+		report, err := preflight.Check(t.Context(), access.OwnerURL())
 		if err == nil && (!strings.HasPrefix(report.Version, c.Version()) || len(report.Warnings) > 0) {
 			t.Errorf("report %+v", report)
 		}
@@ -25,21 +41,25 @@ func TestCheckOfOurOwn(t *testing.T) {
 	if err := check(); err != nil {
 		t.Fatal(fault.Detail(err))
 	}
-	owner := connect(t, access.OwnerURL())
+	owner, err := pgx.Connect(t.Context(), access.OwnerURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(context.Background())
 	exec1(t, owner, "CREATE SCHEMA runlot_queue")
 	if err := check(); err != nil {
 		t.Fatal(fault.Detail(err))
 	}
-	_, err := cluster.Check(t.Context(), access.AppURL())
-	wantFault(t, err, fault.Environment, "database_rights", access.App.User, "ALTER SCHEMA runlot_queue")
+	_, err = preflight.Check(t.Context(), access.AppURL())
+	faulttest.Want(t, err, fault.Environment, "database_rights", access.App.User, "ALTER SCHEMA runlot_queue")
 	exec1(t, owner, "DROP SCHEMA runlot_queue; REVOKE CREATE ON DATABASE "+pgx.Identifier{access.Database}.Sanitize()+" FROM "+pgx.Identifier{access.App.User}.Sanitize())
-	_, err = cluster.Check(t.Context(), access.AppURL())
-	wantFault(t, err, fault.Environment, "database_rights", access.App.User, "GRANT CREATE")
+	_, err = preflight.Check(t.Context(), access.AppURL())
+	faulttest.Want(t, err, fault.Environment, "database_rights", access.App.User, "GRANT CREATE")
 	exec1(t, owner, "ALTER ROLE CURRENT_USER SET default_transaction_read_only = on")
-	wantFault(t, check(), fault.Environment, "database_read_only", access.Owner.User)
+	faulttest.Want(t, check(), fault.Environment, "database_read_only", access.Owner.User)
 	exec1(t, owner, "ALTER ROLE CURRENT_USER RESET default_transaction_read_only")
 	exec1(t, owner, "ALTER ROLE CURRENT_USER SET synchronous_commit = off")
-	wantFault(t, check(), fault.Environment, "database_synchronous_commit", "ALTER ROLE")
+	faulttest.Want(t, check(), fault.Environment, "database_synchronous_commit", "ALTER ROLE")
 }
 
 func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
@@ -60,8 +80,8 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 		"no database":    {missing.OwnerURL(), fault.Environment, "database_connect", "CREATE DATABASE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := cluster.Check(t.Context(), test.url)
-			wantFault(t, err, test.kind, test.code, test.word)
+			_, err := preflight.Check(t.Context(), test.url)
+			faulttest.Want(t, err, test.kind, test.code, test.word)
 			if strings.Contains(fault.Detail(err), "hunter2") {
 				t.Errorf("the password is in %q", fault.Detail(err))
 			}
@@ -71,16 +91,20 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 
 // TestCheckOfUnsafeServer runs servers with settings that the embedded one does not allow.
 func TestCheckOfUnsafeServer(t *testing.T) {
-	dir := newDir(t)
-	c, _ := start(t, dir)
-	access := ensure(t, c, "default")
+	c, dir := clustertest.Start(t)
+	access, err := c.EnsureDatabase(t.Context(), "default")
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
 	admin, err := c.Admin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec1(t, admin, "CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0 OWNER "+access.Owner.User)
 	admin.Close(t.Context())
-	stop(t, c)
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		setting, database, code, word string
 	}{
@@ -91,11 +115,11 @@ func TestCheckOfUnsafeServer(t *testing.T) {
 	} {
 		t.Run(test.setting, func(t *testing.T) {
 			access := access
-			access.SocketDir, _ = startByHand(t, dir, test.setting)
+			access.SocketDir, _ = clustertest.Serve(t, dir, test.setting)
 			access.Database = test.database
-			report, err := cluster.Check(t.Context(), access.OwnerURL())
+			report, err := preflight.Check(t.Context(), access.OwnerURL())
 			if test.code != "" {
-				wantFault(t, err, fault.Environment, test.code, test.word)
+				faulttest.Want(t, err, fault.Environment, test.code, test.word)
 				return
 			}
 			if err != nil || !strings.Contains(strings.Join(report.Warnings, ""), test.word) {
@@ -107,8 +131,28 @@ func TestCheckOfUnsafeServer(t *testing.T) {
 
 // TestCheckOfVersion15 needs Debian's PostgreSQL 15, the oldest that is supported.
 func TestCheckOfVersion15(t *testing.T) {
-	dir := clustertest.Version15(t)
-	report, err := cluster.Check(t.Context(), fmt.Sprintf("host=%s user=someone dbname=postgres", dir))
+	if _, err := os.Stat("/usr/lib/postgresql/15/bin"); err != nil {
+		t.Skip("no PostgreSQL 15 here")
+	}
+	dir := clustertest.Dir(t)
+	data := filepath.Join(dir, "data")
+	account, err := install.FindAccount(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(data, 0o700), account.Give(data)); err != nil {
+		t.Fatal(err)
+	}
+	build, err := install.Prepare(t.Context(), install.Options{Dir: "/usr/lib/postgresql/15", Account: account, State: dir, Run: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	initdb := build.Command(t.Context(), install.InitProgram, "-D", data, "-U", "someone", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	socket, _ := clustertest.ServeBuild(t, build.Dir, dir)
+	report, err := preflight.Check(t.Context(), fmt.Sprintf("host=%s user=someone dbname=postgres", socket))
 	if err != nil || !strings.HasPrefix(report.Version, "15.") || len(report.Warnings) > 0 {
 		t.Errorf("report %+v, %v", report, err)
 	}

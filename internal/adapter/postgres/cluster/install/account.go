@@ -1,4 +1,4 @@
-package cluster
+package install
 
 import (
 	"io/fs"
@@ -11,11 +11,11 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// account is the user under whom the server runs: the process's own, or an unprivileged one when that is root, because
+// Account is the user under whom the server runs: the process's own, or an unprivileged one when that is root, because
 // PostgreSQL refuses to run as root.
-type account struct {
-	name     string
-	uid, gid int
+type Account struct {
+	Name     string
+	UID, GID int
 	// other says that it is not the user of this process.
 	other bool
 }
@@ -24,18 +24,19 @@ type account struct {
 // and the one that nearly every system and container image has. initdb works only for a user with an entry in passwd.
 var accountNames = []string{"runlot", "postgres", "nobody"}
 
-// findAccount chooses the user of the server. A data folder stays with the user that it belongs to.
-func findAccount(data string) (account, error) {
+// FindAccount chooses the user of the server. A data folder stays with the user that it belongs to; it need
+// not exist. What an operator has to mend is a fault of kind Environment.
+func FindAccount(data string) (Account, error) {
 	uid := os.Geteuid()
 	owner, exists := ownerOf(data)
 	if uid != 0 {
-		if exists && owner.uid != uid {
-			return account{}, fault.New(fault.Environment, "postgres_owner", "the data folder %s belongs to user %s and not to user %s", data, owner.name, userName(uid)).
+		if exists && owner.UID != uid {
+			return Account{}, fault.New(fault.Environment, "postgres_owner", "the data folder %s belongs to user %s and not to user %s", data, owner.Name, userName(uid)).
 				WithHint("start as the same user as before, or give the state folder to this user (chown -R)")
 		}
-		return account{name: userName(uid), uid: uid, gid: os.Getegid()}, nil
+		return Account{Name: userName(uid), UID: uid, GID: os.Getegid()}, nil
 	}
-	if exists && owner.uid != 0 {
+	if exists && owner.UID != 0 {
 		owner.other = true
 		return owner, nil
 	}
@@ -47,10 +48,10 @@ func findAccount(data string) (account, error) {
 		uid, errUID := strconv.Atoi(u.Uid)
 		gid, errGID := strconv.Atoi(u.Gid)
 		if errUID == nil && errGID == nil && uid != 0 {
-			return account{name: name, uid: uid, gid: gid, other: true}, nil
+			return Account{Name: name, UID: uid, GID: gid, other: true}, nil
 		}
 	}
-	return account{}, fault.New(fault.Environment, "postgres_user", "PostgreSQL does not run as root, and this system has none of the users runlot, postgres and nobody").
+	return Account{}, fault.New(fault.Environment, "postgres_user", "PostgreSQL does not run as root, and this system has none of the users runlot, postgres and nobody").
 		WithHint("make one (useradd --system runlot), or start as an ordinary user")
 }
 
@@ -63,16 +64,16 @@ func userName(uid int) string {
 	return number
 }
 
-func ownerOf(path string) (account, bool) {
+func ownerOf(path string) (Account, bool) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return account{}, false
+		return Account{}, false
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return account{}, false
+		return Account{}, false
 	}
-	return account{name: userName(int(stat.Uid)), uid: int(stat.Uid), gid: int(stat.Gid)}, true
+	return Account{Name: userName(int(stat.Uid)), UID: int(stat.Uid), GID: int(stat.Gid)}, true
 }
 
 // ownedBy reports whether path is a real folder of this user that no other can write to.
@@ -82,12 +83,17 @@ func ownedBy(path string, uid int) bool {
 		return false
 	}
 	owner, ok := ownerOf(path)
-	return ok && owner.uid == uid
+	return ok && owner.UID == uid
 }
 
-// reaches reports whether the account can enter dir and every folder above it, by their mode bits. It may say no where
+// Trusts reports whether dir is a real folder that only the account or this process's own user can write to.
+func (a Account) Trusts(dir string) bool {
+	return ownedBy(dir, os.Geteuid()) || ownedBy(dir, a.UID)
+}
+
+// Reaches reports whether the account can enter dir and every folder above it, by their mode bits. It may say no where
 // an access control list would allow it; what follows from no always works.
-func (a account) reaches(dir string) bool {
+func (a Account) Reaches(dir string) bool {
 	if !a.other {
 		return true
 	}
@@ -105,7 +111,7 @@ func (a account) reaches(dir string) bool {
 	}
 }
 
-func (a account) enters(dir string) bool {
+func (a Account) enters(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return false
@@ -116,38 +122,38 @@ func (a account) enters(dir string) bool {
 	}
 	mode := info.Mode().Perm()
 	switch {
-	case owner.uid == a.uid:
+	case owner.UID == a.UID:
 		return mode&0o100 != 0
-	case owner.gid == a.gid:
+	case owner.GID == a.GID:
 		return mode&0o010 != 0
 	default:
 		return mode&0o001 != 0
 	}
 }
 
-// give makes the account the owner of one file or folder.
-func (a account) give(path string) error {
+// Give makes the account the owner of one file or folder.
+func (a Account) Give(path string) error {
 	if !a.other {
 		return nil
 	}
-	return os.Lchown(path, a.uid, a.gid)
+	return os.Lchown(path, a.UID, a.GID)
 }
 
-// giveTree makes the account the owner of a folder that root alone could write to so far, with all that is in it. The
+// GiveTree makes the account the owner of a folder that root alone could write to so far, with all that is in it. The
 // folder itself comes last: before that, nobody else can put a link into it.
-func (a account) giveTree(dir string) error {
+func (a Account) GiveTree(dir string) error {
 	owner, ok := ownerOf(dir)
-	if !a.other || !ok || owner.uid == a.uid {
+	if !a.other || !ok || owner.UID == a.UID {
 		return nil
 	}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
-		return a.give(path)
+		return a.Give(path)
 	})
 	if err != nil {
 		return err
 	}
-	return a.give(dir)
+	return a.Give(dir)
 }
