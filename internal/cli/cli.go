@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,6 +30,10 @@ const (
 	// ExitInterrupted: a second interrupt cut a clean stop short. Nothing stored is lost.
 	ExitInterrupted = 130
 )
+
+// sameInterrupt is how long after a first signal another one counts as the same: a terminal signals a whole group, and
+// npm, timeout and others then pass theirs on.
+const sameInterrupt = 300 * time.Millisecond
 
 // usageError is a command line that makes no sense.
 type usageError struct{ error }
@@ -88,8 +93,12 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	go func() {
 		<-signals
 		cancel()
-		<-signals
-		os.Exit(ExitInterrupted)
+		for began := time.Now(); ; {
+			<-signals
+			if time.Since(began) >= sameInterrupt {
+				os.Exit(ExitInterrupted)
+			}
+		}
 	}()
 
 	command, err := root.ExecuteContextC(ctx)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -186,23 +187,28 @@ type place struct {
 // maxSocketPath is the longest path of a unix socket that every system takes: macOS has 103 bytes, Linux 107.
 const maxSocketPath = 103
 
-// newPlace makes a folder for one process in parent.
+// newPlace makes a folder for one process in parent, or in the temporary folder when parent is "".
 func newPlace(parent string) (*place, error) {
 	dir, err := os.MkdirTemp(parent, "worker-")
 	if err != nil {
-		return nil, fmt.Errorf("folder of a worker process: %w", err)
+		return nil, noPlace(err)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("folder of a worker process: %w", err)
+		return nil, noPlace(err)
 	}
 	p := &place{dir: dir}
 	if len(p.socket(routerSocket)) > maxSocketPath {
 		if p.short, err = os.MkdirTemp("/tmp", "runlot-"); err != nil {
 			p.remove()
-			return nil, fmt.Errorf("folder of a worker's sockets: %w", err)
+			return nil, noPlace(err)
 		}
 	}
 	return p, nil
+}
+
+func noPlace(err error) error {
+	return fault.New(fault.Environment, "worker_folder", "no folder can be made for the files of a worker process: %v", err).
+		WithHint("set TMPDIR to a folder that you may write to, and see that its disk has room").WithCause(err)
 }
 
 // socket returns the path of a socket.

@@ -206,7 +206,12 @@ func (c *Cluster) inspectData() (bool, error) {
 		return false, fault.New(fault.Environment, "postgres_data", "the folder %s is not a data folder of this program", c.dataDir).
 			WithHint("move it away, or choose another state folder with --state; nothing was changed")
 	}
-	if found := strings.TrimSpace(string(version)); found != strconv.Itoa(c.build.Major) {
+	found := strings.TrimSpace(string(version))
+	if _, err := strconv.Atoi(found); err != nil {
+		return false, fault.New(fault.Environment, "postgres_data", "the data folder %s is damaged: its PG_VERSION holds %q", c.dataDir, found).
+			WithHint("restore a backup; nothing was changed")
+	}
+	if found != strconv.Itoa(c.build.Major) {
 		return false, fault.New(fault.Environment, "postgres_version", "the data in %s was made by PostgreSQL %s, and the installed programs are PostgreSQL %s", c.dataDir, found, c.build.Version).
 			WithHint("go back to the release with PostgreSQL %s and dump the databases with pg_dump, or run pg_upgrade; nothing was changed", found)
 	}

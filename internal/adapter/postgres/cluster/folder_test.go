@@ -30,6 +30,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"older version", "data/PG_VERSION", func(string) string { return "17\n" }, "postgres_version", []string{"PostgreSQL 17", "PostgreSQL 18", "pg_dump", "nothing was changed"}},
 		{"newer version", "data/PG_VERSION", func(string) string { return "19\n" }, "postgres_version", []string{"PostgreSQL 19"}},
+		{"empty version", "data/PG_VERSION", func(string) string { return "" }, "postgres_data", []string{"PG_VERSION", "damaged", "nothing was changed"}},
 		{"foreign folder", "data/postgresql.conf", func(string) string { return "" }, "postgres_data", []string{data, "not a data folder", "nothing was changed"}},
 		{"no passwords", "credentials.json", func(string) string { return "" }, "credentials", []string{"credentials.json", "backup"}},
 		{"bad setting", "data/postgresql.conf", func(text string) string { return text + "\nshared_bufers = 1\n" }, "postgres_start", []string{"shared_bufers"}},
