@@ -69,6 +69,15 @@ const (
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond
 	StoreRetryMax   = 2 * time.Second
+	// StoreConnectTime bounds the opening of a connection to the database.
+	StoreConnectTime = 5 * time.Second
+	// StorePingEvery and StorePingTime are the rhythm and the patience of the check that the owner's session lives.
+	StorePingEvery = 2 * time.Second
+	StorePingTime  = 5 * time.Second
+	// StoreAcquireEvery is the pause between two tries at the ownership that another node holds.
+	StoreAcquireEvery = 200 * time.Millisecond
+	// StoreReaders bounds the connections that read from one database.
+	StoreReaders = 4
 )
 
 // Bounds of the runtime.

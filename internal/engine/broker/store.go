@@ -43,7 +43,8 @@ type Key struct {
 	Seq   int64
 }
 
-// Retry is the new state of a message that stays in its queue.
+// Retry is the new state of a message that stays in its queue. VisibleAt is above 0: a message that was tried is found by
+// ReadDue from then on.
 type Retry struct {
 	Key
 	Failures  int16
@@ -52,7 +53,7 @@ type Retry struct {
 }
 
 // Move takes a message to another queue under a new Seq, with failures and losses back at 0 and visible at once.
-// Its origin, format, body and send time stay.
+// Its origin, format, body and send time stay. The new Seq is above the old one.
 type Move struct {
 	From Key
 	To   Key
@@ -101,12 +102,20 @@ type Ownership struct {
 	Lost <-chan struct{}
 }
 
+// CodeOwnershipLost is the code of the fault, of kind Conflict, with which every write fails that is made without the
+// ownership.
+const CodeOwnershipLost = "ownership_lost"
+
 // Store keeps the messages of one database. Methods may be called from several goroutines. A method that returns nil has
 // committed; one that returns an error has changed nothing, and an error with fault kind Unavailable is worth another
 // try. A write whose commit is in doubt (the connection broke under it) is resolved by the store itself before it
-// returns: it waits until the old session is gone and looks.
+// returns: it waits until the old session is gone and looks. When ctx ends before that is known, the store answers
+// Unavailable, and takes back an Append or a Drain that turns out to be committed before it writes anything else; an Apply,
+// an Expire and the rest are not taken back, but may be repeated as often as needed. A write without the ownership fails
+// with CodeOwnershipLost; reads need no ownership.
 type Store interface {
-	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends.
+	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
+	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)
 	// Reserve records that Seqs below limit may have been assigned. The owner calls it before it uses them.
 	Reserve(ctx context.Context, limit int64) error
@@ -116,24 +125,27 @@ type Store interface {
 	Queues(ctx context.Context) ([]QueueInfo, error)
 	// Append inserts rows in one transaction. Only one Append or Drain runs at a time, so rows commit in order of Seq.
 	Append(ctx context.Context, rows []Row) error
-	// Drain moves up to limit rows that SQL enqueued from the inbox into their queues, in one transaction, numbered from
-	// first, and returns them.
+	// Drain moves up to limit rows that SQL enqueued, and about queue.ReadBytes of bodies, from the inbox into their queues,
+	// in one transaction, in the order in which they were enqueued, numbered from first, and returns them; none when the inbox
+	// is empty. The send time is that of the call, but not after now. A delay counts from the call, and ends at now at the
+	// earliest, so that the owner finds no message below a place in its order that it has already passed.
 	Drain(ctx context.Context, first int64, now time.Time, limit int) ([]Row, error)
 	// ReadReady returns the messages of a queue with VisibleAt 0 and after < Seq <= upTo in order of Seq, at most rows and,
 	// but for the first, bytes of bodies.
 	ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]Row, error)
 	// ReadDue returns the messages of a queue with VisibleAt above 0 that come after a place and are visible by upTo
-	// (milliseconds), in order of (VisibleAt, Seq), bounded in the same way.
+	// (milliseconds, inclusive), in order of (VisibleAt, Seq), bounded in the same way.
 	ReadDue(ctx context.Context, queueID int32, after Due, upTo int64, rows, bytes int) ([]Row, error)
 	// Apply carries a change out in one transaction.
 	Apply(ctx context.Context, change *Change) error
 	// Snapshot opens a consistent view: what was committed before it is in, nothing that commits later.
 	Snapshot(ctx context.Context) (Snapshot, error)
-	// SaveMarks stores marks.
+	// SaveMarks stores marks. Those of an unknown queue are skipped.
 	SaveMarks(ctx context.Context, marks []Mark) error
 	// Expire deletes up to limit messages of a queue with after < Seq < before in order of Seq and returns what it deleted.
 	Expire(ctx context.Context, queueID int32, after, before int64, limit int) ([]Expired, error)
-	// Release gives the ownership back. Calling it twice is fine.
+	// Release gives the ownership back, which closes Lost: writes under way end first, as long as ctx allows; those that
+	// come later fail. Calling it twice is fine.
 	Release(ctx context.Context) error
 }
 
@@ -145,6 +157,8 @@ type Expired struct {
 
 // Snapshot is a consistent view of the store, for counting while deliveries go on.
 type Snapshot interface {
+	// Counts returns the number and the size of the messages of each queue; a queue without messages may be absent.
 	Counts(ctx context.Context) (map[int32]Count, error)
+	// Close ends the view, which holds resources of the store until then. Calling it twice is fine.
 	Close(ctx context.Context) error
 }

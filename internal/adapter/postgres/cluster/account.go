@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/runlot/runlot/internal/core/fault"
+)
+
+// account is the user under whom the server runs: the process's own, or an unprivileged one when that is root, because
+// PostgreSQL refuses to run as root.
+type account struct {
+	name     string
+	uid, gid int
+	// other says that it is not the user of this process.
+	other bool
+}
+
+// accountNames are the candidates as root, best first: one made for the product, the one that Debian's packages make,
+// and the one that nearly every system and container image has. initdb works only for a user with an entry in passwd.
+var accountNames = []string{"runlot", "postgres", "nobody"}
+
+// findAccount chooses the user of the server. A data folder stays with the user that it belongs to.
+func findAccount(data string) (account, error) {
+	uid := os.Geteuid()
+	owner, exists := ownerOf(data)
+	if uid != 0 {
+		if exists && owner.uid != uid {
+			return account{}, fault.New(fault.Environment, "postgres_owner", "the data folder %s belongs to user %s and not to user %s", data, owner.name, userName(uid)).
+				WithHint("start as the same user as before, or give the state folder to this user (chown -R)")
+		}
+		return account{name: userName(uid), uid: uid, gid: os.Getegid()}, nil
+	}
+	if exists && owner.uid != 0 {
+		owner.other = true
+		return owner, nil
+	}
+	for _, name := range accountNames {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, errUID := strconv.Atoi(u.Uid)
+		gid, errGID := strconv.Atoi(u.Gid)
+		if errUID == nil && errGID == nil && uid != 0 {
+			return account{name: name, uid: uid, gid: gid, other: true}, nil
+		}
+	}
+	return account{}, fault.New(fault.Environment, "postgres_user", "PostgreSQL does not run as root, and this system has none of the users runlot, postgres and nobody").
+		WithHint("make one (useradd --system runlot), or start as an ordinary user")
+}
+
+// userName returns the name of a user, or its number where it has none.
+func userName(uid int) string {
+	number := strconv.Itoa(uid)
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	return number
+}
+
+func ownerOf(path string) (account, bool) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return account{}, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return account{}, false
+	}
+	return account{name: userName(int(stat.Uid)), uid: int(stat.Uid), gid: int(stat.Gid)}, true
+}
+
+// ownedBy reports whether path is a real folder of this user that no other can write to.
+func ownedBy(path string, uid int) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	owner, ok := ownerOf(path)
+	return ok && owner.uid == uid
+}
+
+// reaches reports whether the account can enter dir and every folder above it, by their mode bits. It may say no where
+// an access control list would allow it; what follows from no always works.
+func (a account) reaches(dir string) bool {
+	if !a.other {
+		return true
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if !a.enters(dir) {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+}
+
+func (a account) enters(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	owner, ok := ownerOf(dir)
+	if !ok {
+		return false
+	}
+	mode := info.Mode().Perm()
+	switch {
+	case owner.uid == a.uid:
+		return mode&0o100 != 0
+	case owner.gid == a.gid:
+		return mode&0o010 != 0
+	default:
+		return mode&0o001 != 0
+	}
+}
+
+// give makes the account the owner of one file or folder.
+func (a account) give(path string) error {
+	if !a.other {
+		return nil
+	}
+	return os.Lchown(path, a.uid, a.gid)
+}
+
+// giveTree makes the account the owner of a folder that root alone could write to so far, with all that is in it. The
+// folder itself comes last: before that, nobody else can put a link into it.
+func (a account) giveTree(dir string) error {
+	owner, ok := ownerOf(dir)
+	if !a.other || !ok || owner.uid == a.uid {
+		return nil
+	}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		return a.give(path)
+	})
+	if err != nil {
+		return err
+	}
+	return a.give(dir)
+}

@@ -1,0 +1,166 @@
+// Package clustertest gives tests a real PostgreSQL: one embedded cluster for each test package, started by the first
+// test that asks, and a database of its own for each test.
+//
+//	func TestMain(m *testing.M) { os.Exit(clustertest.Main(m).Run()) }
+//
+//	func TestStore(t *testing.T) {
+//		access := clustertest.NewDatabase(t)
+//		conn, err := pgx.Connect(t.Context(), access.OwnerURL())
+//		…
+//
+// The build of PostgreSQL is found in RUNLOT_POSTGRES (a folder with bin, lib and share), or in the node_modules of
+// the working folder or of one above it.
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+)
+
+// Suite is a package's tests with the cluster that they share. It can be given to goleak.VerifyTestMain.
+type Suite struct{ m *testing.M }
+
+// Main prepares the tests of a package.
+func Main(m *testing.M) *Suite { return &Suite{m: m} }
+
+// Run runs the tests, then stops the cluster, if one was started, and removes it.
+func (s *Suite) Run() int {
+	code := s.m.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.cluster == nil {
+		return code
+	}
+	err := shared.cluster.Stop(context.Background())
+	if errRemove := os.RemoveAll(shared.dir); err == nil {
+		err = errRemove
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clustertest:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+var shared struct {
+	mu      sync.Mutex
+	cluster *cluster.Cluster
+	dir     string
+	err     error
+}
+
+var databases atomic.Int64
+
+// Install returns the folder of the PostgreSQL build.
+func Install() (string, error) {
+	if dir := os.Getenv("RUNLOT_POSTGRES"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		install := filepath.Join(dir, "node_modules", cluster.Package())
+		if _, err := os.Stat(install); err == nil {
+			return install, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no PostgreSQL found: run npm ci, or set RUNLOT_POSTGRES")
+		}
+	}
+}
+
+// Cluster returns the package's cluster and starts it for the first test. Tests that break their server start one of
+// their own.
+func Cluster(t testing.TB) *cluster.Cluster {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.cluster == nil && shared.err == nil {
+		shared.err = start()
+	}
+	if shared.err != nil {
+		t.Fatalf("clustertest: %v", shared.err)
+	}
+	return shared.cluster
+}
+
+func start() error {
+	install, err := Install()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "runlot-test-")
+	if err != nil {
+		return err
+	}
+	// The server's user has to get in when the tests run as root.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // names inside are not secret
+		return err
+	}
+	c, err := cluster.Start(context.Background(), cluster.Options{Install: install, Dir: dir})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return err
+	}
+	shared.cluster, shared.dir = c, dir
+	return nil
+}
+
+// NewDatabase makes an empty database for the test, which is dropped after it, sessions and all.
+func NewDatabase(t testing.TB) cluster.Access {
+	t.Helper()
+	c := Cluster(t)
+	access, err := c.EnsureDatabase(t.Context(), databaseName(t.Name()))
+	if err != nil {
+		t.Fatalf("clustertest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := drop(context.Background(), c, &access); err != nil {
+			t.Errorf("clustertest: %v", err)
+		}
+	})
+	return access
+}
+
+// databaseName tells in the server's lists which test a database belongs to.
+func databaseName(test string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, test)
+	return fmt.Sprintf("t%d_%.40s", databases.Add(1), clean)
+}
+
+func drop(ctx context.Context, c *cluster.Cluster, access *cluster.Access) error {
+	admin, err := c.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = admin.Close(ctx) }()
+	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
+	for _, statement := range []string{
+		"DROP DATABASE IF EXISTS " + quote(access.Database) + " WITH (FORCE)",
+		"DROP ROLE IF EXISTS " + quote(access.Owner.User),
+		"DROP ROLE IF EXISTS " + quote(access.App.User),
+	} {
+		if _, err := admin.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
+
+// database is a fresh database with the ways into it.
+type database struct {
+	access cluster.Access
+}
+
+func newDatabase(t *testing.T) *database {
+	return &database{access: clustertest.NewDatabase(t)}
+}
+
+// open opens a store, which is closed after the test.
+func (d *database) open(t *testing.T) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), d.options())
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Error(fault.Detail(err))
+		}
+	})
+	return s
+}
+
+func (d *database) options() postgres.Options {
+	return postgres.Options{URL: d.access.OwnerURL(), AppRole: d.access.App.User, Node: "test", Log: slog.New(slog.DiscardHandler)}
+}
+
+// connect opens a session of the owner's role, and app one of the app's.
+func (d *database) connect(t *testing.T) *pgx.Conn { return connect(t, d.access.OwnerURL()) }
+func (d *database) app(t *testing.T) *pgx.Conn     { return connect(t, d.access.AppURL()) }
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+}
+
+func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+func TestStoreContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Subject {
+		d := newDatabase(t)
+		app := d.app(t)
+		return storetest.Subject{
+			Store:   d.open(t),
+			Another: func(t *testing.T) broker.Store { return d.open(t) },
+			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
+				exec(t, app, "SELECT runlot_queue.send($1, $2, $3)", queueName, body, delay)
+			},
+			Sever: func(t *testing.T) {
+				const sql = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+					WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+				if n := one[int](t, d.connect(t), sql); n != 1 {
+					t.Fatalf("%d sessions hold the ownership", n)
+				}
+			},
+		}
+	})
+}

@@ -1,0 +1,17 @@
+// Package postgres keeps the messages of one database in the schema runlot_queue of a PostgreSQL (15 or later): it is the
+// broker.Store that production runs on.
+//
+// One session advisory lock makes its holder the owner. The owner's sessions are named runlot/<epoch>; whoever takes the
+// ownership raises the epoch, ends the sessions of every earlier one and waits until they are gone, so that no write of
+// an earlier owner can follow. The message table is written by two sessions, one that adds and one that settles, and
+// read by a small pool. Rows are found by keyset alone, starting at a place that the owner knows, and the planner is
+// held to the indexes, so that neither dead rows nor stale statistics slow anything down.
+//
+// Rows that SQL enqueued wait in the inbox table, because they commit in any order; the owner moves them to their
+// queues and numbers them.
+//
+// Connections must reach PostgreSQL directly or through a pooler in session mode: locks and prepared statements belong to
+// a session.
+package postgres
+
+//go:generate env CGO_ENABLED=0 go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate

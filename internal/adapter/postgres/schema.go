@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/runlot/runlot/internal/core/fault"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+const (
+	schemaName   = "runlot_queue"
+	versionTable = schemaName + ".schema_version"
+	// oldest is the first server version that is supported, as server_version_num counts.
+	oldest = 150_000
+)
+
+// prepare checks the server and brings the schema up to date. One node at a time does it, under a lock of its own.
+func prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *slog.Logger) error {
+	conn, err := connect(ctx, config, idleName)
+	if err != nil {
+		return err
+	}
+	defer closeNow(ctx, conn)
+	if err := checkServer(ctx, conn, log); err != nil {
+		return classify(err)
+	}
+	if err := lock(ctx, conn, migrateLock); err != nil {
+		return classify(err)
+	}
+	if err := migrate(ctx, config); err != nil {
+		return classify(err)
+	}
+	return classify(grant(ctx, conn, appRole))
+}
+
+func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
+	var (
+		pid, number                        int
+		version, encoding, recovery, fsync string
+	)
+	err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, current_setting('server_version'),
+		current_setting('server_encoding'), pg_is_in_recovery()::text, current_setting('fsync')`).
+		Scan(&pid, &number, &version, &encoding, &recovery, &fsync)
+	switch {
+	case err != nil:
+		return err
+	case number < oldest:
+		return fault.New(fault.Environment, CodeDatabaseVersion, "PostgreSQL %s is too old", version).
+			WithHint("use PostgreSQL %d or later", oldest/10_000)
+	case encoding != "UTF8":
+		return fault.New(fault.Environment, CodeDatabaseEncoding, "the database has the encoding %s", encoding).
+			WithHint("create it with the encoding UTF8")
+	case recovery != "false":
+		return fault.New(fault.Environment, CodeDatabaseReadOnly, "the database is a standby, which takes no writes").
+			WithHint("give the address of the primary")
+	case pid != int(conn.PgConn().PID()):
+		return poolerInTheWay()
+	case fsync != "on":
+		log.WarnContext(ctx, "PostgreSQL runs with fsync off: a power cut can lose acknowledged messages")
+	}
+	return nil
+}
+
+func migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {
+	folder, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*config)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// The version table lives in the schema, so the schema comes first.
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+schemaName); err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(database.DialectPostgres, db, folder, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	have, want, err := provider.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return fault.New(fault.Environment, CodeSchemaNewer, "the queues of this database were upgraded to schema version %d by a newer Runlot; this one knows %d", have, want).
+			WithHint("run the newer Runlot")
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// grant gives the role of the apps what it needs to enqueue and to look, and nothing else.
+func grant(ctx context.Context, conn *pgx.Conn, role string) error {
+	if role == "" {
+		return nil
+	}
+	to := " TO " + pgx.Identifier{role}.Sanitize()
+	_, err := conn.Exec(ctx, `GRANT USAGE ON SCHEMA runlot_queue`+to+`;
+		GRANT SELECT ON runlot_queue.messages`+to+`;
+		GRANT EXECUTE ON FUNCTION runlot_queue.send(text, jsonb, interval), runlot_queue.send_batch(text, jsonb[], interval),
+			runlot_queue.body_as_jsonb(smallint, bytea)`+to)
+	return err
+}
