@@ -28,7 +28,7 @@ type options struct {
 	only    []string
 	seconds float64
 	rounds  int
-	hold    time.Duration
+	holdFor time.Duration
 	profile string
 	out     string
 	dir     string
@@ -69,7 +69,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&only, "only", "", "measure these figures only, a `list` of "+strings.Join(names(), ", "))
 	f.Float64Var(&o.seconds, "seconds", 4, "length of the window of one round")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each figure; the median counts")
-	f.DurationVar(&o.hold, "hold", time.Minute, "how long the other session of the figure held keeps its transaction open")
+	f.DurationVar(&o.holdFor, "hold", time.Minute, "how long the other session of the figure held keeps its transaction open")
 	f.StringVar(&o.profile, "profile", "", "write CPU profiles of our own processes into this `folder`")
 	f.StringVar(&o.out, "out", "bench/results.json", "`file` for the results")
 	f.StringVar(&o.dir, "dir", "bench", "`folder` of the benchmarks' sources, with the peers that run on Node")
@@ -86,7 +86,7 @@ func parse(args []string) (options, error) {
 			return o, err
 		}
 	}
-	if o.seconds <= 0 || o.rounds <= 0 || o.hold <= 0 {
+	if o.seconds <= 0 || o.rounds <= 0 || o.holdFor <= 0 {
 		err := errors.New("-seconds, -rounds and -hold are above 0")
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return o, err
@@ -98,7 +98,7 @@ func run(o options) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bench{options: o}
-	if b.paths, err = binaries.Find(); err != nil {
+	if b.paths, err = binaries.Find(b.dir); err != nil {
 		return err
 	}
 	if b.profile != "" {

@@ -17,6 +17,8 @@ import (
 // it up, with fsync and synchronous_commit on.
 type server struct {
 	cluster *cluster.Cluster
+	// databases counts those that were made.
+	databases int
 }
 
 // postgres returns the server, started when it is first needed.
@@ -33,9 +35,10 @@ func (b *bench) postgres(ctx context.Context) (*server, error) {
 	return b.server, nil
 }
 
-// database makes an empty database for one subject and returns its URL.
-func (s *server) database(ctx context.Context, name string) (string, error) {
-	access, err := s.cluster.EnsureDatabase(ctx, name)
+// database makes an empty database and returns its URL.
+func (s *server) database(ctx context.Context) (string, error) {
+	s.databases++
+	access, err := s.cluster.EnsureDatabase(ctx, "bench"+strconv.Itoa(s.databases))
 	if err != nil {
 		return "", err
 	}
