@@ -47,12 +47,10 @@ func (b *bench) backlogs(ctx context.Context) (err error) {
 	if err := e.Close(ctx); err != nil {
 		return err
 	}
-	waiting := 0
 	for _, millions := range []int{1, 5} {
-		if err := b.wait(ctx, full, millions*1_000_000-waiting); err != nil {
+		if err := b.fill(ctx, full, millions*1_000_000); err != nil {
 			return err
 		}
-		waiting = millions * 1_000_000
 		if err := b.backlog(ctx, s, empty, full, millions); err != nil {
 			return fmt.Errorf("with %d million waiting: %w", millions, err)
 		}
@@ -90,9 +88,8 @@ func (b *bench) backlog(ctx context.Context, s *server, empty, full string, mill
 		{name: "old", note: "those that wait are delivered, as many arrive behind them", measure: func(w measure.Window) (measure.Sample, error) {
 			return withBacklog.measure(ctx, w, old)
 		}, targets: []report.Target{{Want: 0.85}}},
-		{name: "drain", note: "those that wait are delivered, none arrive", measure: func(w measure.Window) (measure.Sample, error) {
-			w.Long /= 2
-			return withBacklog.drain(ctx, w, old)
+		{name: "drain", note: "those that wait are delivered, none arrive; a short window", measure: func(w measure.Window) (measure.Sample, error) {
+			return withBacklog.drain(ctx, measure.Window{Warm: w.Warm / 10, Long: w.Long / 8, Begin: w.Begin, End: w.End}, old)
 		}},
 	}
 	prefix := fmt.Sprintf("backlog-%dm-", millions)
@@ -124,8 +121,8 @@ func (b *bench) backlog(ctx context.Context, s *server, empty, full string, mill
 	return nil
 }
 
-// wait fills the old queue with n messages that were sent a minute ago and are ready.
-func (b *bench) wait(ctx context.Context, url string, n int) (err error) {
+// fill makes n messages wait in the old queue, ready, and sent a minute ago.
+func (b *bench) fill(ctx context.Context, url string, n int) (err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
@@ -133,15 +130,17 @@ func (b *bench) wait(ctx context.Context, url string, n int) (err error) {
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	var id int32
 	var last int64
-	err = conn.QueryRow(ctx, `SELECT q.id, coalesce((SELECT max(m.seq) FROM runlot_queue.message m WHERE m.queue_id = q.id), 0)
-		FROM runlot_queue.queue q WHERE q.name = $1`, old).Scan(&id, &last)
+	var done int
+	err = conn.QueryRow(ctx, `SELECT q.id, coalesce(max(m.seq), 0), count(m.seq)
+		FROM runlot_queue.queue q LEFT JOIN runlot_queue.message m ON m.queue_id = q.id WHERE q.name = $1 GROUP BY q.id`,
+		old).Scan(&id, &last, &done)
 	if err != nil {
 		return err
 	}
 	sent := time.Now().Add(-time.Minute)
 	seq := max(last, broker.SeqAt(sent)) + 1
-	for done := 0; done < n; {
-		b.progress("%s of messages waiting: %d of %d", old, done, n)
+	for done < n {
+		b.progress("%d of %d messages waiting", done, n)
 		rows := min(loadRows, n-done)
 		_, err := conn.CopyFrom(ctx, pgx.Identifier{"runlot_queue", "message"},
 			[]string{"seq", "sent_at", "queue_id", "failures", "losses", "format", "body"},

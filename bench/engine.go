@@ -26,6 +26,8 @@ const (
 	jobs = "jobs"
 	// partialWait is how long the engine may wait to fill a batch. It never has to while as many are sent as are taken.
 	partialWait = time.Second
+	// turnTime is how long a last turn may wait for messages.
+	turnTime = 5 * time.Second
 	// stopTime bounds the stop of an engine or of the product.
 	stopTime = 30 * time.Second
 )
@@ -82,6 +84,7 @@ func (e *engine) drain(ctx context.Context, w measure.Window, queueName string) 
 	if err != nil {
 		return measure.Sample{}, err
 	}
+	w.Most = l.lane.Ready()
 	sample, err := w.Count(l.ctx, l.acked.Load, e.pid)
 	return sample, errors.Join(err, l.stop())
 }
@@ -116,13 +119,21 @@ func (e *engine) start(ctx context.Context, queueName string, sends bool) (*load
 	return l, nil
 }
 
-// stop lets each goroutine finish its turn.
+// errStopped ends calls that wait for messages which nobody sends any more.
+var errStopped = errors.New("the load is over")
+
+// stop lets each goroutine finish its turn, as long as there are messages to take.
 func (l *load) stop() error {
 	close(l.stopping)
+	over := time.AfterFunc(turnTime, func() { l.fail(errStopped) })
+	defer over.Stop()
 	l.running.Wait()
 	err := context.Cause(l.ctx)
 	l.fail(nil)
 	l.lane.Close()
+	if errors.Is(err, errStopped) {
+		return nil
+	}
 	return err
 }
 

@@ -97,6 +97,8 @@ func parse(args []string) (options, error) {
 func run(o options) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second interrupt ends the program at once.
+	context.AfterFunc(ctx, stop)
 	b := &bench{options: o}
 	if b.paths, err = binaries.Find(b.dir); err != nil {
 		return err
