@@ -60,7 +60,7 @@ func (b *bench) backlogs(ctx context.Context) (err error) {
 
 // backlog measures next to an engine whose table is empty.
 func (b *bench) backlog(ctx context.Context, s *server, empty, full string, millions int) (err error) {
-	b.progress("starting with %d million waiting", millions)
+	b.progressf("starting with %d million waiting", millions)
 	begun := time.Now()
 	withBacklog, err := openEngine(ctx, s, full)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *bench) backlog(ctx context.Context, s *server, empty, full string, mill
 	prefix := fmt.Sprintf("backlog-%dm-", millions)
 	for round := range b.rounds {
 		for i := range steps {
-			b.progress("round %d of %d: %s%s", round+1, b.rounds, prefix, steps[i].name)
+			b.progressf("round %d of %d: %s%s", round+1, b.rounds, prefix, steps[i].name)
 			w := b.window()
 			if round == 0 {
 				b.profiled(&w, prefix+steps[i].name)
@@ -140,7 +140,7 @@ func (b *bench) fill(ctx context.Context, url string, n int) (err error) {
 	sent := time.Now().Add(-time.Minute)
 	seq := max(last, broker.SeqAt(sent)) + 1
 	for done < n {
-		b.progress("%d of %d messages waiting", done, n)
+		b.progressf("%d of %d messages waiting", done, n)
 		rows := min(loadRows, n-done)
 		_, err := conn.CopyFrom(ctx, pgx.Identifier{"runlot_queue", "message"},
 			[]string{"seq", "sent_at", "queue_id", "failures", "losses", "format", "body"},

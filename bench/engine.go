@@ -74,7 +74,7 @@ func (e *engine) measure(ctx context.Context, w measure.Window, queueName string
 	if err != nil {
 		return measure.Sample{}, err
 	}
-	sample, err := w.Count(l.ctx, l.acked.Load, e.pid)
+	sample, err := w.Count(l.ctx, l.acked.Load, e.pid) //nolint:contextcheck // l.ctx is made from ctx
 	return sample, errors.Join(err, l.stop())
 }
 
@@ -85,7 +85,7 @@ func (e *engine) drain(ctx context.Context, w measure.Window, queueName string) 
 		return measure.Sample{}, err
 	}
 	w.Most = l.lane.Ready()
-	sample, err := w.Count(l.ctx, l.acked.Load, e.pid)
+	sample, err := w.Count(l.ctx, l.acked.Load, e.pid) //nolint:contextcheck // l.ctx is made from ctx
 	return sample, errors.Join(err, l.stop())
 }
 

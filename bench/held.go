@@ -47,7 +47,7 @@ func (b *bench) held(ctx context.Context) (err error) {
 	var samples [2][]measure.Sample
 	for round := range b.rounds {
 		for _, i := range []int{1, 0} {
-			b.progress("round %d of %d: %s", round+1, b.rounds, names[i])
+			b.progressf("round %d of %d: %s", round+1, b.rounds, names[i])
 			w := b.window()
 			if i == 1 && round == 0 {
 				w.Warm = b.holdFor

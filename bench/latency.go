@@ -73,7 +73,7 @@ func (b *bench) addLatency(name, note string, t *times) {
 func (b *bench) latencies(ctx context.Context) error {
 	n := int(b.seconds * float64(b.rounds) * float64(time.Second/lowLoad))
 	if b.wants("latency-engine") {
-		b.progress("latency of the engine")
+		b.progressf("latency of the engine")
 		t, err := b.engineLatency(ctx, n)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (b *bench) latencies(ctx context.Context) error {
 		b.addLatency("latency-engine", "from the call of Send to the return of Next, 100/s", t)
 	}
 	if b.wants("latency-workers") {
-		b.progress("latency through Workers")
+		b.progressf("latency through Workers")
 		t, err := b.workerLatency(ctx, n)
 		if err != nil {
 			return err

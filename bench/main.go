@@ -173,15 +173,15 @@ func (b *bench) window() measure.Window {
 	return measure.Window{Warm: time.Second, Long: time.Duration(b.seconds * float64(time.Second))}
 }
 
-// progress shows on a terminal what goes on.
-func (b *bench) progress(format string, args ...any) {
+// progressf shows on a terminal what goes on.
+func (b *bench) progressf(format string, args ...any) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K"+format, args...)
 	}
 }
 
 // clear takes the progress off the terminal.
-func (b *bench) clear() { b.progress("") }
+func (b *bench) clear() { b.progressf("") }
 
 // add reports a figure.
 func (b *bench) add(f *report.Figure) {

@@ -94,7 +94,7 @@ func (*observer) Batch(record *daemon.Record) {
 }
 
 func (*observer) Started(s *daemon.Summary) {
-	var urls []string
+	urls := make([]string, 0, len(s.Apps))
 	for i := range s.Apps {
 		urls = append(urls, s.Apps[i].URL)
 	}

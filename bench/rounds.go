@@ -53,7 +53,7 @@ func (b *bench) rates(ctx context.Context, entries []entry) (err error) {
 		for k := range chosen {
 			// Each round begins with another one.
 			i := (k + round) % len(chosen)
-			b.progress("round %d of %d: %s", round+1, b.rounds, chosen[i].name)
+			b.progressf("round %d of %d: %s", round+1, b.rounds, chosen[i].name)
 			if subjects[i] == nil {
 				if subjects[i], err = chosen[i].open(ctx); err != nil {
 					return fmt.Errorf("%s: %w", chosen[i].name, err)
@@ -81,7 +81,7 @@ func (b *bench) rates(ctx context.Context, entries []entry) (err error) {
 // rate makes a figure of the rounds of one subject.
 func rate(name string, samples []measure.Sample) *report.Figure {
 	f := &report.Figure{Name: name, Unit: "msg/s", CPU: map[string]float64{}}
-	var perCPU []float64
+	perCPU := make([]float64, 0, len(samples))
 	cores := map[string][]float64{}
 	for _, s := range samples {
 		f.Rounds = append(f.Rounds, s.Rate)

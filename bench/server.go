@@ -26,7 +26,7 @@ func (b *bench) postgres(ctx context.Context) (*server, error) {
 	if b.server != nil {
 		return b.server, nil
 	}
-	b.progress("starting PostgreSQL")
+	b.progressf("starting PostgreSQL")
 	c, err := cluster.Start(ctx, cluster.Options{Install: b.paths.Postgres, Dir: filepath.Join(b.tmp, "postgres")})
 	if err != nil {
 		return nil, err

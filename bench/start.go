@@ -24,7 +24,7 @@ func (b *bench) starts(ctx context.Context) error {
 	for round := range b.rounds {
 		name := fmt.Sprintf("start-%d", round)
 		for _, f := range []*report.Figure{first, second} {
-			b.progress("round %d of %d: %s", round+1, b.rounds, f.Name)
+			b.progressf("round %d of %d: %s", round+1, b.rounds, f.Name)
 			ms, err := b.start(ctx, name)
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ func (b *bench) memory(ctx context.Context) (err error) {
 	if !b.wants("memory") {
 		return nil
 	}
-	b.progress("memory")
+	b.progressf("memory")
 	w, err := b.openWorker(ctx, "memory", batches, 1, false)
 	if err != nil {
 		return err

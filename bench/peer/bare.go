@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,9 +40,9 @@ func NewBare(ctx context.Context, url string, pid int) (*Bare, error) {
 		return nil, err
 	}
 	// The plan that the engine's own sessions are held to.
-	for name, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off"} {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, map[string]string{
+		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off",
+	})
 	b := &Bare{pid: pid, seq: broker.SeqAt(time.Now())}
 	if b.in, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
