@@ -33,17 +33,16 @@ FROM numbered ORDER BY seq`
 
 // rangeSQL finds the messages of all queues with $1 <= seq < $2.
 const rangeSQL = `
-SELECT ` + messageColumns + ` FROM runlot_queue.queue q
-CROSS JOIN LATERAL (
-	SELECT ` + messageColumns + ` FROM runlot_queue.message WHERE queue_id = q.id AND seq >= $1::bigint AND seq < $2::bigint
-) m ORDER BY m.seq`
+SELECT ` + messageColumns + ` FROM runlot_queue.message
+WHERE queue_id = ANY (ARRAY(SELECT id FROM runlot_queue.queue)) AND seq >= $1::bigint AND seq < $2::bigint
+ORDER BY seq`
 
 // returnSQL puts the messages of rangeSQL back into the inbox.
 const returnSQL = `
 WITH back AS (
-	DELETE FROM runlot_queue.message m USING runlot_queue.queue q
-	WHERE m.queue_id = q.id AND m.seq >= $1::bigint AND m.seq < $2::bigint
-	RETURNING m.seq, m.sent_at, m.visible_at, m.queue_id, m.body
+	DELETE FROM runlot_queue.message
+	WHERE queue_id = ANY (ARRAY(SELECT id FROM runlot_queue.queue)) AND seq >= $1::bigint AND seq < $2::bigint
+	RETURNING seq, sent_at, visible_at, queue_id, body
 )
 INSERT INTO runlot_queue.inbox (sent_at, visible_at, queue_id, body)
 SELECT sent_at, visible_at, queue_id, body FROM back ORDER BY seq`

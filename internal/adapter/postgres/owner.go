@@ -179,7 +179,14 @@ func (s *Store) Release(ctx context.Context) error {
 	return nil
 }
 
+// enter waits for an Acquire or a Release under way. Where there is none it succeeds even when ctx has ended, so that a
+// Release whose time is over still ends the sessions.
 func (s *Store) enter(ctx context.Context) error {
+	select {
+	case s.acquiring <- struct{}{}:
+		return nil
+	default:
+	}
 	select {
 	case s.acquiring <- struct{}{}:
 		return nil

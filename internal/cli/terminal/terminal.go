@@ -25,8 +25,8 @@ const (
 type Output struct {
 	w     io.Writer
 	width func() int
-	// Colour is whether escape sequences may be written.
-	Colour bool
+	// Interactive is whether the reader is a terminal, and Colour whether escape sequences may be written.
+	Interactive, Colour bool
 }
 
 // New looks at f: on a terminal the width follows the window, and colours are on unless NO_COLOR is set or TERM is dumb.
@@ -42,7 +42,7 @@ func New(f *os.File) *Output {
 		}
 		return min(columns, widest)
 	}
-	return &Output{w: f, width: width, Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &Output{w: f, width: width, Interactive: true, Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 // Plain is an output without colours and with a fixed width.

@@ -13,7 +13,7 @@ const (
 	Wasm     ModuleKind = "wasm"
 )
 
-// Module is one file of a bundle. Name is the specifier under which other modules import it.
+// Module is one file of a bundle. Name is a plain file name; the other modules import it as "./" + Name.
 type Module struct {
 	Name string
 	Kind ModuleKind
@@ -23,6 +23,9 @@ type Module struct {
 // Bundle is the built code of one version. Modules[0] is the main module.
 type Bundle struct {
 	Modules []Module
+	// ServiceWorker is set when the code registers its handlers with addEventListener instead of exporting them. The one
+	// module is then a classic script, not an ES module.
+	ServiceWorker bool
 	// SourceMap is the main module's source map (version 3); nil when there is none. Sources are relative to the project folder.
 	SourceMap []byte
 	// Inputs are the files that went into the bundle, absolute, for a watcher.

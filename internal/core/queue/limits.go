@@ -66,6 +66,25 @@ const (
 	InboxEvery = 200 * time.Millisecond
 	// RowOverhead is added to the body's size when a message's memory is counted.
 	RowOverhead = 160
+	// DispatchBytes bounds the bodies of all batches that this process has between lease and commit; each batch counts at
+	// least DispatchMinBytes, which bounds their number (1,024). One batch of each queue is always let through.
+	DispatchBytes    = 256 << 20
+	DispatchMinBytes = 256 << 10
+	// UnsettledPerCall bounds the batches of one queue between lease and commit, as a multiple of the handler calls allowed
+	// at a time, at least UnsettledMin: a commit in progress costs no handler time, and when the store falls behind,
+	// handlers wait for it.
+	UnsettledPerCall = 2
+	UnsettledMin     = 16
+	// GrowEvery is how long every handler call of a queue has been busy, with a full batch waiting, before automatic
+	// concurrency allows one more without waiting for one of them to end.
+	GrowEvery = time.Second
+	// GrowHandlerTimePart: a call that took more than this part of the handler time (a quarter) lets automatic concurrency
+	// grow no further, because calls that share a process make each other slower.
+	GrowHandlerTimePart = 4
+	// AloneTime is how long a message that is suspected of killing its process keeps other suspects of the same app out.
+	AloneTime = 10 * time.Second
+	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements.
+	SettleGrace = 5 * time.Second
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond
 	StoreRetryMax   = 2 * time.Second
@@ -78,6 +97,19 @@ const (
 	StoreAcquireEvery = 200 * time.Millisecond
 	// StoreReaders bounds the connections that read from one database.
 	StoreReaders = 4
+	// LaneReaders is the most reads of waiting messages at a time, per database.
+	LaneReaders = 2
+	// SeqReserve is how far ahead of the clock sequence numbers are reserved; a crash may leave so large a gap.
+	SeqReserve = 10 * time.Second
+	// MarksEvery is the pause between two records of how far queues are settled.
+	MarksEvery = 5 * time.Second
+	// ExpireRows bounds one step of deleting what outlived its retention; ExpireEvery is the pause between two looks at a
+	// queue that holds messages, ExpirePause the pause between two steps while there is more.
+	ExpireRows  = 1_000
+	ExpireEvery = time.Minute
+	ExpirePause = 100 * time.Millisecond
+	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
+	ReleaseTime = 2 * time.Second
 )
 
 // Bounds of the runtime.
@@ -101,16 +133,52 @@ const (
 	// RestartFirst and RestartMax are the waits before a dead worker process is started again.
 	RestartFirst = 200 * time.Millisecond
 	RestartMax   = 30 * time.Second
+	// RestartReset is how long a worker process has to run before its next death counts as the first again.
+	RestartReset = 10 * time.Second
+	// DrainingVersions is how many replaced worker processes of one app may drain at a time; one more cuts the oldest short.
+	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
+	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
+	MaxBindingDiscard = 128 << 20
 	// MaxResultBody is the largest answer to a delivery that is read.
 	MaxResultBody = 1 << 20
 	// MaxTailBody is the largest set of log events of one invocation that is read.
 	MaxTailBody = 4 << 20
 	// MaxBundle is the largest bundle, in bytes.
 	MaxBundle = 64 << 20
+	// MaxSecret is the longest secret, in bytes: an environment variable of Linux, with its name, has at most 128 KiB.
+	MaxSecret = 127 << 10
+	// OutputBytes is how much of a worker process's output is kept to explain its end.
+	OutputBytes = 64 << 10
+	// RuntimeIdle is how long a connection to a worker process stays open unused; workerd itself closes it after 15 s.
+	RuntimeIdle = 10 * time.Second
+	// RuntimeConnections is the most unused connections to one worker process that stay open.
+	RuntimeConnections = 256
+	// ExceptionWait is how long the result of a failed handler waits for the text of its exception.
+	ExceptionWait = time.Second
+	// RecentDeliveries is the number of ended deliveries of one process whose late logs can still be attributed.
+	RecentDeliveries = 1024
+	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.
+	WatchQuiet = 100 * time.Millisecond
+	WatchWait  = time.Second
+	// WatchFiles and WatchFolders bound what is watched for changes.
+	WatchFiles   = 20_000
+	WatchFolders = 4_096
+	// MaxBuildMessages is the most errors, and the most warnings, of one build that are shown.
+	MaxBuildMessages = 20
+)
+
+// Bounds of configuration files.
+const (
+	// MaxConfigFile is the largest configuration or secrets file that is read, in bytes.
+	MaxConfigFile = 1 << 20
+	// MaxConfigDepth is how deep objects and arrays may nest in one.
+	MaxConfigDepth = 100
+	// MaxProblems is the most problems that are listed of one.
+	MaxProblems = 100
 )
 
 // Limits are the bounds and defaults that depend on the dialect.

@@ -82,6 +82,11 @@ func ErrorBackoff(inARow int) time.Duration {
 	return Backoff{First: errorBackoffFirst, Max: errorBackoffMax}.Delay(inARow)
 }
 
+// LossBackoff is the pause of a queue after the given number of Lost batches in a row, counted from 1.
+func LossBackoff(inARow int) time.Duration {
+	return Backoff{First: lossBackoffFirst, Max: lossBackoffMax}.Delay(inARow)
+}
+
 // Settle decides every message of a batch, in the order given. First match wins: explicitly acked → ack; explicitly
 // retried → retry; ackAll → ack; retryAll → retry; the handler returned → ack; else retry. What is to be retried after
 // its last retry is dead-lettered or dropped. The delay of a retry is the message's own, else retryAll's, else the
@@ -164,8 +169,20 @@ func settleLost(c *Consumer, m *Message, alone bool) Decision {
 	}
 	return Decision{
 		Seq: m.Seq, Verdict: Retry, Failures: m.Failures, Losses: losses,
-		Delay: Backoff{First: lossBackoffFirst, Max: lossBackoffMax}.Delay(losses),
+		Delay: LossBackoff(losses),
 	}
+}
+
+// Release gives every message of a batch back as it came: visible at once, with no retry spent and no loss counted. It is
+// for a batch that no handler saw, and for a Lost one whose process ended on purpose (a stop, a newer version), which is
+// no evidence against its messages.
+func Release(messages []Message) []Decision {
+	decisions := make([]Decision, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		decisions[i] = Decision{Seq: m.Seq, Verdict: Retry, Failures: m.Failures, Losses: m.Losses}
+	}
+	return decisions
 }
 
 // ClampDelay brings a delay into 0–24 h and reports whether it had to.

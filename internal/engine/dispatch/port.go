@@ -8,32 +8,25 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// Batch is a set of messages of one queue under lease to one handler call.
-type Batch struct {
-	Queue    string
-	Messages []queue.Message
-	// Metrics is the backlog behind the batch, as the handler sees it.
-	Metrics queue.Metrics
-}
-
 // Lane is one queue's supply of messages that are ready to be delivered.
 type Lane interface {
 	// Next waits until size messages are ready, or at least one has been ready for wait, and leases them. A message that
 	// has to be alone comes alone. It never returns an empty batch. It fails only when ctx ends or the lane closes.
-	Next(ctx context.Context, size int, wait time.Duration) (*Batch, error)
+	Next(ctx context.Context, size int, wait time.Duration) (*queue.Batch, error)
 	// Settle carries the decisions for a batch out and ends its leases; decisions come in the order of batch.Messages. It
 	// does not wait: done is called once, from another goroutine, after the commit. The lane tries again by itself while
 	// the store does not answer, and calls done with an error only when it closes first: the messages are then
 	// delivered again by the next owner. deadLetterQueue is where DeadLetter verdicts go.
-	Settle(batch *Batch, decisions []queue.Decision, deadLetterQueue string, done func(error))
+	Settle(batch *queue.Batch, decisions []queue.Decision, deadLetterQueue string, done func(error))
 	// Ready is the number of messages that could be delivered now, as far as it is known.
 	Ready() int64
 }
 
 // Runtime runs the handlers of one version of an app.
 type Runtime interface {
-	// Deliver calls the queue handler and returns what it did. When ctx ends first, the handler is cancelled. Errors other
-	// than ctx's: ErrLost when the process ended under the delivery, ErrCannotRun when it never started.
+	// Deliver calls the queue handler and returns what it did. When ctx ends first, the handler is cancelled and Deliver
+	// returns soon after, at the latest when its process has been killed. Errors other than ctx's: ErrLost when the process
+	// ended under the delivery, ErrCannotRun when it never started. The report of the result belongs to the caller.
 	Deliver(ctx context.Context, delivery *Delivery) (*Result, error)
 }
 
@@ -41,7 +34,7 @@ type Runtime interface {
 type Delivery struct {
 	// ID is unique; logs and exceptions of the call are found by it.
 	ID    string
-	Batch *Batch
+	Batch *queue.Batch
 }
 
 // Result is what a handler call did.
@@ -51,6 +44,9 @@ type Result struct {
 	Report  queue.Report
 	// Error is what the handler threw, when it did.
 	Error *Exception
+	// Undecodable are messages whose body could not be decoded: the handler got the batch without them. Report has each
+	// as an explicit retry, so that it spends one, whatever the outcome.
+	Undecodable []queue.ID
 }
 
 // Exception is an error of the user's code. Stack has the user's files and lines, one frame a line.
@@ -70,24 +66,27 @@ var (
 	ErrCannotRun = errors.New("the worker cannot run")
 )
 
-// Record is how one batch ended.
+// Record is how one batch ended. It is made when its settlement has committed: the counts say what is in the store.
 type Record struct {
 	App      string
 	Queue    string
 	Delivery string
 	Version  string
 	Start    time.Time
+	// Duration is the time of the handler call, without the settlement.
 	Duration time.Duration
 	Outcome  queue.Outcome
 	// Delivered is the size of the batch; the rest count its verdicts.
 	Delivered, Acked, Retried, Dead, Dropped int
-	// Error is what the handler threw; Reason is why it did not run or end, a sentence for a person.
+	// Error is what the handler threw; Reason is why it did not run or end, or why its result could not be saved, a
+	// sentence for a person.
 	Error    *Exception
 	Reason   string
 	Warnings []string
 }
 
-// Recorder takes the record of every batch. It must not block.
+// Recorder takes the record of every batch that a runtime was called for. It must not block: it is called on the way
+// of settlements, and it may be called after the dispatcher stopped, when a commit took longer than that.
 type Recorder interface {
 	Batch(record *Record)
 }

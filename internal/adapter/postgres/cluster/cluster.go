@@ -52,7 +52,7 @@ type Cluster struct {
 	dir, dataDir, runDir string
 	account              account
 	install              *install
-	server               *server
+	server               *process
 
 	lock, serverLock *os.File
 
@@ -79,7 +79,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	if err := c.start(ctx); err != nil {
 		c.release()
-		if ctx.Err() != nil && fault.KindOf(err) == fault.Internal {
+		if ended := ctx.Err(); ended != nil && errors.Is(err, ended) && fault.KindOf(err) != fault.Timeout {
 			return nil, fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not started in time").WithCause(err)
 		}
 		return nil, err
@@ -164,10 +164,8 @@ func realPath(path string) (string, error) {
 // prepareRunDir makes the folder of the socket: in the state folder, unless the socket's path would be too long there
 // or the server's user cannot get there; then in a temporary folder whose name follows from the state folder's.
 func (c *Cluster) prepareRunDir() error {
-	candidates := []string{filepath.Join(c.dir, "run")}
-	for _, temp := range []string{os.TempDir(), "/tmp"} {
-		candidates = append(candidates, filepath.Join(temp, "runlot-"+shortHash(c.dir)))
-	}
+	fallback := "runlot-" + shortHash(c.dir)
+	candidates := []string{filepath.Join(c.dir, "run"), filepath.Join(os.TempDir(), fallback), filepath.Join("/tmp", fallback)}
 	var last error
 	for _, dir := range candidates {
 		if len(dir)+len("/"+socketName) > maxSocketPath || !c.account.reaches(filepath.Dir(dir)) {
@@ -271,22 +269,22 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return fault.New(fault.Timeout, "postgres_stop", "PostgreSQL did not stop in time and was ended at once; it recovers at its next start").WithCause(ctx.Err())
 }
 
-// end ends a server and reports whether it ended in the time of ctx.
-func end(ctx context.Context, s *server) bool {
-	s.signal(syscall.SIGINT)
+// end ends the server and reports whether it ended in the time of ctx.
+func end(ctx context.Context, p *process) bool {
+	p.signal(syscall.SIGINT)
 	select {
-	case <-s.done:
+	case <-p.done:
 		return true
 	case <-ctx.Done():
 	}
-	s.signal(syscall.SIGQUIT)
+	p.signal(syscall.SIGQUIT)
 	patience := time.NewTimer(stopImmediate)
 	defer patience.Stop()
 	select {
-	case <-s.done:
+	case <-p.done:
 	case <-patience.C:
-		s.signal(syscall.SIGKILL)
-		<-s.done
+		p.signal(syscall.SIGKILL)
+		<-p.done
 	}
 	return false
 }

@@ -31,10 +31,10 @@ type Access struct {
 }
 
 // OwnerURL returns the address for the product's own sessions.
-func (a *Access) OwnerURL() string { return address(a.SocketDir, a.Port, a.Database, a.Owner) }
+func (a Access) OwnerURL() string { return address(a.SocketDir, a.Port, a.Database, a.Owner) }
 
 // AppURL returns the address for the apps' own statements.
-func (a *Access) AppURL() string { return address(a.SocketDir, a.Port, a.Database, a.App) }
+func (a Access) AppURL() string { return address(a.SocketDir, a.Port, a.Database, a.App) }
 
 func address(dir string, port int, database string, role Role) string {
 	u := url.URL{
@@ -65,7 +65,7 @@ func roleName(prefix, database string) string {
 // EnsureDatabase makes the database of that name and its roles, when they are missing, and returns the way in. What
 // the user changed in a complete database stays as it is. Several calls at a time are fine.
 func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (Access, error) {
-	if !namePattern.MatchString(name) || name == "postgres" || name == "template0" || name == "template1" {
+	if !namePattern.MatchString(name) || name == adminDatabase || name == "template0" || name == "template1" {
 		return Access{}, fault.New(fault.Invalid, "database_name", "%q cannot be the name of a database: %s", name, nameRule)
 	}
 	c.mu.Lock()

@@ -58,23 +58,29 @@ func (c *Cluster) runInitdb(ctx context.Context, data string) error {
 	if err := c.account.give(password); err != nil {
 		return unusable(c.runDir, err)
 	}
-	log := &logWriter{log: c.log}
-	cmd := c.command(ctx, c.install, "initdb",
-		"--pgdata="+c.dataArgument(data), "--username="+adminUser, "--pwfile="+password, "--auth=scram-sha-256",
+	log := newLogWriter(c.log, nil)
+	cmd := c.command(ctx, c.install, initProgram,
+		"--username="+adminUser, "--pwfile="+password, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--data-checksums",
 		"--no-instructions")
-	cmd.Dir = data
-	cmd.Stdout, cmd.Stderr = log, log
+	argument, folder, err := c.enterData(cmd, data)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	cmd.Args = append(cmd.Args, "--pgdata="+argument)
+	cmd.Stdout = log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	_, result, err := launch(cmd)
+	initdb, err := launch(cmd, log)
 	if err != nil {
 		return brokenInstall(c.install.dir, err, "initdb does not start: %v", err)
 	}
-	if err := result(); err != nil {
+	<-initdb.done
+	if initdb.err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("initdb: %w", ctx.Err())
 		}
-		return c.explain("initdb did not make the data folder", log, err)
+		return c.explain("initdb did not make the data folder", initdb)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (c *Cluster) prepareInstall(ctx context.Context) (*install, error) {
 	if err != nil {
 		return nil, brokenInstall(c.options.Install, err, "%v", err)
 	}
-	for _, name := range []string{"initdb", "postgres"} {
+	for _, name := range []string{initProgram, serverProgram} {
 		if _, err := os.Stat(filepath.Join(dir, "bin", name)); err != nil {
 			return nil, brokenInstall(dir, err, "bin/%s is missing", name)
 		}
@@ -86,7 +86,7 @@ var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
 
 // readVersion runs the server's program as its user, which also shows that it starts at all.
 func (c *Cluster) readVersion(ctx context.Context, inst *install) error {
-	cmd := c.command(ctx, inst, "postgres", "--version")
+	cmd := c.command(ctx, inst, serverProgram, "--version")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -129,8 +129,7 @@ func missingLinks(dir string) ([]link, error) {
 	}
 	var missing []link
 	for _, l := range listed {
-		target := filepath.Join(filepath.Dir(dir), filepath.Clean("/"+l.Source))
-		at := filepath.Join(filepath.Dir(dir), filepath.Clean("/"+l.Target))
+		target, at := listedPath(dir, l.Source), listedPath(dir, l.Target)
 		if _, err := os.Stat(at); err == nil {
 			continue
 		}
@@ -140,6 +139,11 @@ func missingLinks(dir string) ([]link, error) {
 		missing = append(missing, link{name: filepath.Base(at), target: target})
 	}
 	return missing, nil
+}
+
+// listedPath places a path of the list, which begins with the build's own folder, below dir, whatever that is called.
+func listedPath(dir, listed string) string {
+	return filepath.Join(dir, filepath.Clean("/"+strings.TrimPrefix(listed, "native/")))
 }
 
 func (c *Cluster) makeLinks(dir string, links []link) error {
@@ -176,7 +180,14 @@ func (c *Cluster) copyInstall(dir string) (string, error) {
 			last = err
 			continue
 		}
-		if !c.account.reaches(base) || !ownedBy(base, os.Geteuid()) {
+		if !ownedBy(base, os.Geteuid()) {
+			continue
+		}
+		if base != c.dir {
+			// A strict umask must not close a folder that holds programs alone.
+			last = os.Chmod(base, 0o755) //nolint:gosec // the server's user reads it
+		}
+		if !c.account.reaches(base) {
 			continue
 		}
 		target := filepath.Join(base, name)

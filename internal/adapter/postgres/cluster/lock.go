@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,11 +95,9 @@ func (c *Cluster) lockServer(ctx context.Context) error {
 	if pid == 0 || !seesProcesses {
 		return nil
 	}
-	for _, other := range processesIn(c.dataDir) {
-		if other == pid {
-			return fault.New(fault.Conflict, "postgres_running", "a PostgreSQL server that this program did not start, process %d, runs in %s", pid, c.dataDir).
-				WithHint("stop it first")
-		}
+	if slices.Contains(processesIn(c.dataDir), pid) {
+		return fault.New(fault.Conflict, "postgres_running", "a PostgreSQL server that this program did not start, process %d, runs in %s", pid, c.dataDir).
+			WithHint("stop it first")
 	}
 	// No server runs here. The process id in the file may by now be that of something else, which PostgreSQL could not
 	// tell from a server.
@@ -120,7 +119,7 @@ func (c *Cluster) endLeftover(ctx context.Context) error {
 			switch {
 			case pid == postmaster || step.signal == syscall.SIGKILL:
 				signalServer(pid, c.dataDir, step.signal)
-			case !contains(pids, postmaster):
+			case !slices.Contains(pids, postmaster):
 				// Its head is dead: what is left of the server has no work to save.
 				signalServer(pid, c.dataDir, syscall.SIGQUIT)
 			}
@@ -134,15 +133,6 @@ func (c *Cluster) endLeftover(ctx context.Context) error {
 		WithHint("it may run in another container that shares the folder: stop that one")
 }
 
-func contains(pids []int, pid int) bool {
-	for _, p := range pids {
-		if p == pid {
-			return true
-		}
-	}
-	return false
-}
-
 // signalServer signals a process if it still is one of the data folder's: a process id may be given to another program
 // at any moment, which the handle rules out.
 func signalServer(pid int, data string, signal syscall.Signal) {
@@ -151,7 +141,7 @@ func signalServer(pid int, data string, signal syscall.Signal) {
 		return
 	}
 	defer func() { _ = process.Release() }()
-	if contains(processesIn(data), pid) {
+	if slices.Contains(processesIn(data), pid) {
 		_ = process.Signal(signal)
 	}
 }

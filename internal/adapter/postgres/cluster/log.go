@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -31,6 +32,11 @@ type logWriter struct {
 	partial []byte
 	level   slog.Level
 	last    []string
+}
+
+// newLogWriter returns a writer whose lines without a level of their own are details.
+func newLogWriter(log *slog.Logger, line func(text string)) *logWriter {
+	return &logWriter{log: log, line: line, level: slog.LevelDebug}
 }
 
 // Write implements io.Writer. It never fails: a log that cannot be kept must not stop the server.
@@ -77,7 +83,7 @@ func (w *logWriter) emit(text string) {
 		}
 	}
 	w.last = append(w.last, message)
-	w.log.Log(context.Background(), w.level, "postgres", "process", process, "text", message)
+	w.log.Log(context.Background(), w.level, "postgresql", "process", process, "text", message)
 	if w.line != nil {
 		w.line(message)
 	}
@@ -89,7 +95,7 @@ func (w *logWriter) tail() string {
 	defer w.mu.Unlock()
 	lines := w.last
 	if len(w.partial) > 0 {
-		lines = append(lines[:len(lines):len(lines)], string(w.partial))
+		lines = append(slices.Clip(lines), string(w.partial))
 	}
 	if len(lines) == 0 {
 		return "it said nothing"

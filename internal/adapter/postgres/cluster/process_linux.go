@@ -39,7 +39,7 @@ func processesIn(data string) []int {
 			continue
 		}
 		name, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "comm"))
-		if err != nil || strings.TrimSpace(string(name)) != "postgres" {
+		if err != nil || strings.TrimSpace(string(name)) != serverProgram {
 			continue
 		}
 		if at, err := os.Stat(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && os.SameFile(at, folder) {

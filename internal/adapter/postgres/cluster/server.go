@@ -15,13 +15,20 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// server is the server's first process.
-type server struct {
-	cmd  *exec.Cmd
-	log  *logWriter
+// process is a program of the build that runs: initdb, or the server's first process.
+type process struct {
+	cmd *exec.Cmd
+	log *logWriter
+	// done is closed after the end; err is how it ended, to be read after that.
 	done chan struct{}
 	err  error
 }
+
+// The programs of the build that are used.
+const (
+	serverProgram = "postgres"
+	initProgram   = "initdb"
+)
 
 // command prepares a program of the build to run as the server's user, with nothing in its environment but what it
 // needs, and with the server's lock handed down.
@@ -37,35 +44,43 @@ func (c *Cluster) command(ctx context.Context, inst *install, name string, args 
 	return cmd
 }
 
-// dataArgument returns how a program whose working folder is the data folder names it. Where the user may not enter
-// a folder above it (a state folder below /root), only the working folder itself, inherited, leads there.
-func (c *Cluster) dataArgument(data string) string {
-	if c.account.reaches(data) {
-		return data
+// enterData makes the data folder the working folder of a program and returns how the program has to name it. Where the
+// user may not enter a folder above it (a state folder below /root), no path leads there, but this process can hand the
+// folder itself over: first as an open file, then as the working folder. What is returned stays open until the start.
+func (c *Cluster) enterData(cmd *exec.Cmd, data string) (argument string, folder *os.File, err error) {
+	folder, err = os.Open(data)
+	if err != nil {
+		return "", nil, unusable(data, err)
 	}
-	return "/proc/self/cwd"
+	if c.account.reaches(data) {
+		cmd.Dir = data
+		return data, folder, nil
+	}
+	cmd.Dir = "/proc/self/fd/" + strconv.Itoa(int(folder.Fd()))
+	return "/proc/self/cwd", folder, nil
 }
 
 // launch starts a command on a thread of its own that lives until it ends: the kernel ends the child of a thread that
-// is gone. ended is closed after the end.
-func launch(cmd *exec.Cmd) (ended <-chan struct{}, result func() error, err error) {
-	started, done := make(chan error, 1), make(chan struct{})
-	var exit error
+// is gone.
+func launch(cmd *exec.Cmd, log *logWriter) (*process, error) {
+	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	cmd.Stderr = log
+	started := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread goes with the goroutine.
 		runtime.LockOSThread()
-		defer close(done)
+		defer close(p.done)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			exit = cmd.Wait()
+			p.err = cmd.Wait()
 		}
 	}()
 	if err := <-started; err != nil {
-		<-done
-		return nil, nil, err
+		<-p.done
+		return nil, err
 	}
-	return done, func() error { <-done; return exit }, nil
+	return p, nil
 }
 
 // startServer starts the server and waits until it takes connections.
@@ -76,62 +91,62 @@ func (c *Cluster) startServer(ctx context.Context) error {
 			return unusable(c.runDir, err)
 		}
 	}
-	log := &logWriter{log: c.log, line: func(text string) {
+	log := newLogWriter(c.log, func(text string) {
 		if strings.Contains(text, "automatic recovery in progress") {
 			c.progress("Recovering the database after a crash")
 		}
-	}}
+	})
 	// The server outlives the context of its start; it is ended by signals alone.
-	cmd := c.command(context.WithoutCancel(ctx), c.install, "postgres", append([]string{"-D", c.dataArgument(c.dataDir)}, c.pinned()...)...)
-	cmd.Dir = c.dataDir
-	cmd.Stderr = log
-	ended, result, err := launch(cmd)
+	cmd := c.command(context.WithoutCancel(ctx), c.install, serverProgram)
+	data, folder, err := c.enterData(cmd, c.dataDir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	cmd.Args = append(append(cmd.Args, "-D", data), c.pinned()...)
+	p, err := launch(cmd, log)
 	if err != nil {
 		return brokenInstall(c.install.dir, err, "postgres does not start: %v", err)
 	}
-	s := &server{cmd: cmd, log: log, done: make(chan struct{})}
-	go func() {
-		<-ended
-		s.err = result()
-		close(s.done)
-	}()
-	if err := c.waitReady(ctx, s); err != nil {
+	if err := c.waitReady(ctx, p); err != nil {
 		stopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
-		end(stopCtx, s)
+		end(stopCtx, p)
 		return err
 	}
-	c.server = s
+	c.server = p
 	return nil
 }
 
 // waitReady watches the status line that the server keeps in postmaster.pid, as pg_ctl does.
-func (c *Cluster) waitReady(ctx context.Context, s *server) error {
+func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	pid := strconv.Itoa(s.cmd.Process.Pid)
+	pid := strconv.Itoa(p.cmd.Process.Pid)
 	for {
 		lines := postmasterFile(c.dataDir)
 		if len(lines) > 7 && lines[0] == pid && strings.TrimSpace(lines[7]) == "ready" {
 			return nil
 		}
 		select {
-		case <-s.done:
-			return c.explain("PostgreSQL did not start", s.log, s.err)
+		case <-p.done:
+			return c.explain("PostgreSQL did not start", p)
 		case <-ctx.Done():
-			return fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not ready in time; %s", s.log.tail()).WithCause(ctx.Err())
+			return fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not ready in time; %s", p.log.tail()).WithCause(ctx.Err())
 		case <-tick.C:
 		}
 	}
 }
 
 // explain turns the end of a program into a fault with its last words, and with the way out where they are known.
-func (c *Cluster) explain(what string, log *logWriter, err error) error {
-	text := log.tail()
-	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(err)
+func (c *Cluster) explain(what string, p *process) error {
+	text := p.log.tail()
+	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(p.err)
+	const fullDisk = "free space on the disk of the state folder"
 	for _, known := range []struct{ words, hint string }{
-		{"No space left on device", "free space on the disk of the state folder"},
-		{"Disk quota exceeded", "free space on the disk of the state folder"},
+		{"No space left on device", fullDisk},
+		{"Check free disk space", fullDisk},
+		{"Disk quota exceeded", fullDisk},
 		{"Cannot allocate memory", "give the machine or the container more memory"},
 		{"error while loading shared libraries", installHint},
 		{"incompatible with server", "the data was made by another build of PostgreSQL: go back to that one"},
@@ -147,12 +162,12 @@ func (c *Cluster) explain(what string, log *logWriter, err error) error {
 }
 
 // signal signals the server. One that has ended already needs none.
-func (s *server) signal(signal syscall.Signal) { _ = s.cmd.Process.Signal(signal) }
+func (p *process) signal(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
 
 // exit says how the server ended.
-func (s *server) exit() string {
-	if e, ok := errors.AsType[*exec.ExitError](s.err); ok {
+func (p *process) exit() string {
+	if e, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return e.Error()
 	}
-	return fmt.Sprint(s.err)
+	return fmt.Sprint(p.err)
 }

@@ -45,7 +45,7 @@ CREATE TABLE runlot_queue.message (
     failures   smallint    NOT NULL,
     losses     smallint    NOT NULL,
     format     smallint    NOT NULL,
-    body       bytea       STORAGE EXTERNAL NOT NULL,
+    body       bytea       NOT NULL,
     CONSTRAINT message_pkey PRIMARY KEY (queue_id, seq),
     CONSTRAINT message_seq CHECK (seq > 0 AND (origin IS NULL OR (origin > 0 AND origin < seq))),
     CONSTRAINT message_retried CHECK (failures >= 0 AND losses >= 0 AND (visible_at IS NOT NULL OR (failures = 0 AND losses = 0))),
@@ -58,6 +58,7 @@ CREATE TABLE runlot_queue.message (
     autovacuum_analyze_scale_factor = 1, autovacuum_analyze_threshold = 100000,
     toast.autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_vacuum_threshold = 10000, toast.autovacuum_vacuum_cost_delay = 0
 );
+ALTER TABLE runlot_queue.message ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX message_due ON runlot_queue.message (queue_id, visible_at, seq) WHERE visible_at IS NOT NULL;
 COMMENT ON TABLE runlot_queue.message IS 'Accepted messages that are not settled yet. Only the owner writes here; read it through runlot_queue.messages.';
 COMMENT ON COLUMN runlot_queue.message.seq IS 'Order of acceptance, unique in the database: milliseconds since 1970 times 2^20, plus a counter.';
@@ -76,13 +77,14 @@ CREATE TABLE runlot_queue.inbox (
     sent_at    timestamptz NOT NULL,
     visible_at timestamptz,
     queue_id   integer     NOT NULL,
-    body       bytea       STORAGE EXTERNAL NOT NULL,
+    body       bytea       NOT NULL,
     CONSTRAINT inbox_size CHECK (octet_length(body) <= 131072)
 ) WITH (
     toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 1, autovacuum_analyze_threshold = 100000
 );
+ALTER TABLE runlot_queue.inbox ALTER COLUMN body SET STORAGE EXTERNAL;
 COMMENT ON TABLE runlot_queue.inbox IS 'What runlot_queue.send() enqueued and the owner has not accepted yet. Rows may commit in any order.';
 COMMENT ON COLUMN runlot_queue.inbox.id IS 'Order of the calls. The transaction that draws it already has its transaction id.';
 COMMENT ON COLUMN runlot_queue.inbox.sent_at IS 'When send() was called.';

@@ -14,6 +14,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,22 +77,22 @@ func Install() (string, error) {
 			return install, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no PostgreSQL found: run npm ci, or set RUNLOT_POSTGRES")
+			return "", errors.New("no PostgreSQL found: run npm ci, or set RUNLOT_POSTGRES")
 		}
 	}
 }
 
 // Cluster returns the package's cluster and starts it for the first test. Tests that break their server start one of
 // their own.
-func Cluster(t testing.TB) *cluster.Cluster {
-	t.Helper()
+func Cluster(tb testing.TB) *cluster.Cluster {
+	tb.Helper()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.cluster == nil && shared.err == nil {
 		shared.err = start()
 	}
 	if shared.err != nil {
-		t.Fatalf("clustertest: %v", shared.err)
+		tb.Fatalf("clustertest: %v", shared.err)
 	}
 	return shared.cluster
 }
@@ -119,16 +120,16 @@ func start() error {
 }
 
 // NewDatabase makes an empty database for the test, which is dropped after it, sessions and all.
-func NewDatabase(t testing.TB) cluster.Access {
-	t.Helper()
-	c := Cluster(t)
-	access, err := c.EnsureDatabase(t.Context(), databaseName(t.Name()))
+func NewDatabase(tb testing.TB) cluster.Access {
+	tb.Helper()
+	c := Cluster(tb)
+	access, err := c.EnsureDatabase(tb.Context(), databaseName(tb.Name()))
 	if err != nil {
-		t.Fatalf("clustertest: %v", err)
+		tb.Fatalf("clustertest: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := drop(context.Background(), c, &access); err != nil {
-			t.Errorf("clustertest: %v", err)
+			tb.Errorf("clustertest: %v", err)
 		}
 	})
 	return access

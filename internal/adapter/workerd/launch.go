@@ -1,0 +1,229 @@
+package workerd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// socket is a listener that a child inherits under the name that its configuration gives it.
+type socket struct {
+	name string
+	file *os.File
+}
+
+// child is a running workerd.
+type child struct {
+	cmd            *exec.Cmd
+	stdout, stderr *output
+	// exited is closed after the process is reaped; state is set before.
+	exited chan struct{}
+	state  *os.ProcessState
+}
+
+// errNotListening is a child that ended before it listened; its reason is on stderr.
+var errNotListening = errors.New("workerd ended before it listened")
+
+// launch starts workerd on the configuration in dir and waits until it listens on every socket. When it fails, nothing
+// is left running; the child is returned for its output when there was one.
+func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets []socket, flags ...string) (*child, error) {
+	control, controlEnd, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("control pipe: %w", err)
+	}
+	defer control.Close()
+	args := append([]string{"serve", filepath.Join(dir, configFile), "config", "--control-fd=3"}, flags...)
+	files := []*os.File{controlEnd}
+	for i, s := range sockets {
+		args = append(args, fmt.Sprintf("--socket-fd=%s=%d", s.name, 4+i))
+		files = append(files, s.file)
+	}
+	c := &child{
+		cmd:    exec.Command(r.binary, args...), //nolint:noctx // the process outlives the context of its start; Kill and Drain end it
+		stdout: &output{limit: queue.OutputBytes}, stderr: &output{limit: queue.OutputBytes},
+		exited: make(chan struct{}),
+	}
+	c.cmd.Env = env
+	c.cmd.Dir = dir
+	c.cmd.ExtraFiles = files
+	c.cmd.Stdout, c.cmd.Stderr = c.stdout, c.stderr
+	c.cmd.WaitDelay = time.Second
+	c.cmd.SysProcAttr = sysProcAttr()
+	started := make(chan error)
+	go c.run(started)
+	err = <-started
+	_ = controlEnd.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start workerd: %w", err)
+	}
+	listening := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() { waitListening(control, len(sockets), listening) })
+	defer reader.Wait()
+	defer control.Close()
+	select {
+	case <-listening:
+		return c, nil
+	case <-c.exited:
+		return c, errNotListening
+	case <-ctx.Done():
+		c.kill()
+		<-c.exited
+		return c, ctx.Err()
+	}
+}
+
+// waitListening closes listening when workerd has reported that many sockets; it returns at the end of the pipe, or then.
+func waitListening(control *os.File, sockets int, listening chan<- struct{}) {
+	lines := bufio.NewScanner(control)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), `"listen"`) {
+			sockets--
+		}
+		if sockets == 0 {
+			close(listening)
+			return
+		}
+	}
+}
+
+// run starts the process and reaps it. It keeps its thread: the death of the thread that started a child is what the
+// kernel takes for the death of its parent.
+func (c *child) run(started chan<- error) {
+	runtime.LockOSThread() // for good: the thread ends with this goroutine
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = c.cmd.Wait() // the state says the same
+	c.state = c.cmd.ProcessState
+	close(c.exited)
+}
+
+// kill ends the process at once; one that has ended is left alone.
+func (c *child) kill() { _ = c.cmd.Process.Kill() }
+
+// terminate asks the process to finish what is in flight and to end.
+func (c *child) terminate() { _ = c.cmd.Process.Signal(syscall.SIGTERM) }
+
+// output keeps the last bytes that a process wrote, at most limit of them and as many again while it grows.
+type output struct {
+	limit int
+	mu    sync.Mutex
+	text  []byte
+	// closed drops everything from now on.
+	closed bool
+}
+
+// Write implements io.Writer; it never fails.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return len(p), nil
+	}
+	o.text = append(o.text, p[max(0, len(p)-o.limit):]...)
+	if len(o.text) > 2*o.limit {
+		o.text = append(o.text[:0], o.text[len(o.text)-o.limit:]...)
+	}
+	return len(p), nil
+}
+
+// take returns what is kept and forgets it.
+func (o *output) take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := string(o.text[max(0, len(o.text)-o.limit):])
+	o.text = nil
+	return text
+}
+
+// close makes the output drop what comes.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.text = true, nil
+}
+
+// place is a private folder for the sockets of one process.
+type place struct {
+	dir string
+	// short is a second folder, for sockets, when the path of dir is too long for one; else "".
+	short string
+}
+
+// maxSocketPath is the longest path of a unix socket that every system takes: macOS has 103 bytes, Linux 107.
+const maxSocketPath = 103
+
+// newPlace makes a folder for one process in parent.
+func newPlace(parent string) (*place, error) {
+	dir, err := os.MkdirTemp(parent, "worker-")
+	if err != nil {
+		return nil, fmt.Errorf("folder of a worker process: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("folder of a worker process: %w", err)
+	}
+	p := &place{dir: dir}
+	if len(p.socket(routerSocket)) > maxSocketPath {
+		if p.short, err = os.MkdirTemp("/tmp", "runlot-"); err != nil {
+			p.remove()
+			return nil, fmt.Errorf("folder of a worker's sockets: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// socket returns the path of a socket.
+func (p *place) socket(name string) string {
+	if p.short != "" {
+		return filepath.Join(p.short, name)
+	}
+	return filepath.Join(p.dir, name)
+}
+
+// listen makes a unix socket.
+func (p *place) listen(name string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket(name), Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("socket of a worker process: %w", err)
+	}
+	return l, nil
+}
+
+// inherit makes a unix socket for a child: the listener is closed here, so that with the child the last holder is gone
+// and connections are refused; its file stays.
+func (p *place) inherit(name string) (*os.File, error) {
+	l, err := p.listen(name)
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close()
+	f, err := l.File()
+	if err != nil {
+		return nil, fmt.Errorf("socket of a worker process: %w", err)
+	}
+	return f, nil
+}
+
+// remove deletes the folders.
+func (p *place) remove() {
+	_ = os.RemoveAll(p.dir)
+	if p.short != "" {
+		_ = os.RemoveAll(p.short)
+	}
+}

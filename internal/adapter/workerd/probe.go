@@ -1,0 +1,90 @@
+package workerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// A service-worker script is probed between these two: the first notes its listeners instead of adding them, the last
+// adds the one that answers. The first has no line break, so that only the columns of the first line move.
+const (
+	probePrefix = `{const types=new Set(),add=globalThis.addEventListener;globalThis.addEventListener=(type)=>{types.add(type)};` +
+		`globalThis.__runlot_probe=()=>add("fetch",(event)=>event.respondWith(Response.json({default:{kind:"object",handlers:[...types]}})))}`
+	probeSuffix = "\n;__runlot_probe();\n"
+)
+
+// Probe loads a bundle in a throw-away process, without bindings, network or experimental flags, and returns the handlers
+// that it exports. It takes at most queue.ProbeTime. A bundle that does not load is a fault of kind Invalid (Timeout when
+// it does not come to an end), with file:line:column and workerd's reason; mapStack, which may be nil, maps it to the sources.
+func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app.Bundle, mapStack MapStack) (*app.Handlers, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	config, err := renderProbe(manifest, bundle)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.probeTime)
+	defer cancel()
+	place, err := newPlace("")
+	if err != nil {
+		return nil, err
+	}
+	defer place.remove()
+	if err := config.write(place.dir); err != nil {
+		return nil, err
+	}
+	router, err := place.inherit(routerSocket)
+	if err != nil {
+		return nil, err
+	}
+	defer router.Close()
+	if bundle.ServiceWorker {
+		mapStack = scriptStack(mapStack, bundle.Modules[0].Name, len(probePrefix))
+	}
+	c, err := r.launch(ctx, place.dir, nil, []socket{{"router", router}})
+	if err != nil {
+		return nil, startError(err, c, mapStack)
+	}
+	defer func() {
+		c.kill()
+		<-c.exited
+	}()
+	handlers, err := ask(ctx, place)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, startError(err, c, mapStack)
+	case err != nil:
+		return nil, fault.New(fault.Environment, "worker_probe", "the exports of the app could not be read").WithCause(err)
+	}
+	handlers.ServiceWorker = bundle.ServiceWorker
+	return handlers, nil
+}
+
+// ask gets the probe's answer.
+func ask(ctx context.Context, place *place) (*app.Handlers, error) {
+	client := unixClient(place.socket(routerSocket), 1)
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker/", http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("request to the probe: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("request to the probe: %w", err)
+	}
+	defer resp.Body.Close()
+	var handlers app.Handlers
+	if err := json.NewDecoder(io.LimitReader(resp.Body, queue.MaxResultBody)).Decode(&handlers.Exports); err != nil {
+		return nil, fmt.Errorf("answer of the probe, status %d: %w", resp.StatusCode, err)
+	}
+	return &handlers, nil
+}

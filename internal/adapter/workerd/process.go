@@ -1,0 +1,298 @@
+package workerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// Process is one running worker. Its methods may be called from several goroutines.
+type Process struct {
+	runtime *Runtime
+	spec    Spec
+	log     *slog.Logger
+	place   *place
+	child   *child
+	calls   *calls
+	// host serves what workerd calls back: queue bindings and the tail.
+	host   *http.Server
+	client *http.Client
+	// watched has a connection of its own, so that a ping never waits for one.
+	watched *http.Client
+
+	// stop ends the background work; tasks are the goroutines that Done waits for.
+	stop  context.CancelFunc
+	alive context.Context //nolint:containedctx // the life of the process, which no call's context is
+	// over is closed when the end and its reason are known; done follows when everything is cleaned up.
+	over, done chan struct{}
+
+	tasks    sync.WaitGroup
+	mu       sync.Mutex
+	ended    bool
+	draining bool
+	checking bool
+	// reason is why the process was killed, and after its end why it ended; "" when it was asked to.
+	reason string
+	err    error
+}
+
+// newProcess makes everything that a process needs but the process.
+func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
+	p := &Process{
+		runtime: r, spec: *spec, place: place, calls: newCalls(), over: make(chan struct{}), done: make(chan struct{}),
+		log:     r.log.With("app", spec.App, "version", spec.Version),
+		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
+		watched: unixClient(place.socket(routerSocket), 1),
+	}
+	if b := spec.Bundle; b.ServiceWorker && len(b.Modules) > 0 {
+		prefix := 0
+		if len(spec.Manifest.Consumers) > 0 {
+			prefix = len(announcePrefix)
+		}
+		p.spec.MapStack = scriptStack(spec.MapStack, b.Modules[0].Name, prefix)
+	}
+	p.alive, p.stop = context.WithCancel(context.Background())
+	p.host = &http.Server{
+		Handler: http.HandlerFunc(p.callback), ReadHeaderTimeout: queue.SendTimeout,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	return p
+}
+
+// start renders the configuration, starts the process and waits until it listens.
+func (p *Process) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.runtime.startTime)
+	defer cancel()
+	config, err := renderProcess(&p.spec, p.place.socket(hostSocket), p.runtime.heapMiB)
+	if err != nil {
+		return err
+	}
+	if err := config.write(p.place.dir); err != nil {
+		return err
+	}
+	p.spec.Secrets = nil
+	callbacks, err := p.place.listen(hostSocket)
+	if err != nil {
+		return err
+	}
+	p.tasks.Go(func() { _ = p.host.Serve(callbacks) })
+	router, err := p.place.inherit(routerSocket)
+	if err != nil {
+		return err
+	}
+	defer router.Close()
+	sockets := []socket{{"router", router}}
+	if p.spec.Listener != nil {
+		public, err := p.spec.Listener.File()
+		if err != nil {
+			return fmt.Errorf("public listener of %s: %w", p.spec.App, err)
+		}
+		defer public.Close()
+		sockets = append(sockets, socket{"http", public})
+	}
+	c, err := p.runtime.launch(ctx, p.place.dir, config.env, sockets, "--experimental")
+	if p.spec.Listener != nil {
+		// Handing a descriptor down puts the listener into blocking mode, also for us.
+		if raw, err := p.spec.Listener.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _ = syscall.SetNonblock(int(fd), true) })
+		}
+	}
+	if err != nil {
+		return startError(err, c, p.spec.MapStack)
+	}
+	p.child = c
+	stdout, stderr := c.stdout.take(), c.stderr.take()
+	c.stdout.close()
+	if p.spec.Log != nil {
+		for _, line := range startLines(stdout, stderr) {
+			p.spec.Log(line)
+		}
+	}
+	p.log.Info("worker started", "pid", c.cmd.Process.Pid)
+	p.tasks.Go(p.watch)
+	go p.wait() //nolint:contextcheck // the process outlives the context of its start
+	return nil
+}
+
+// startError explains a failed launch.
+func startError(err error, c *child, m MapStack) error {
+	switch {
+	case errors.Is(err, errNotListening):
+		return startFault(c.stderr.take(), c.state, m).WithCause(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.Timeout, "worker_start_time", "the worker did not start in time: its modules did not finish loading").
+			WithHint("look for a loop at the top level of a module").WithCause(err)
+	case errors.Is(err, context.Canceled):
+		return err
+	default:
+		return fault.New(fault.Environment, "workerd_start", "the workerd program could not be started").WithCause(err)
+	}
+}
+
+// callback serves a request that workerd makes of the host.
+func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get(tailHeader) != "":
+		p.serveTail(w, r)
+	case p.spec.Host != nil:
+		p.spec.Host.ServeHTTP(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// wait notes the end of the process and cleans up after it.
+func (p *Process) wait() {
+	<-p.child.exited
+	reason := exitReason(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
+	p.mu.Lock()
+	p.ended = true
+	if p.reason == "" && !p.draining {
+		p.reason = reason
+	}
+	if p.reason != "" {
+		p.err = fault.New(fault.Unavailable, "worker_ended", "the worker process ended: %s", p.reason)
+		p.log.Warn("worker ended", "pid", p.child.cmd.Process.Pid, "reason", p.reason)
+	} else {
+		p.log.Info("worker ended", "pid", p.child.cmd.Process.Pid)
+	}
+	p.mu.Unlock()
+	close(p.over)
+	p.end()
+}
+
+// end lets the callbacks finish, stops the background work, waits for it, and removes what the process left.
+func (p *Process) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
+	defer cancel()
+	if err := p.host.Shutdown(ctx); err != nil {
+		_ = p.host.Close()
+	}
+	p.stop()
+	p.tasks.Wait()
+	p.client.CloseIdleConnections()
+	p.watched.CloseIdleConnections()
+	p.place.remove()
+	close(p.done)
+}
+
+// Done is closed when the process has ended, whatever the reason, and everything of it is gone.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err returns why the process ended: nil while it runs and after a Drain, else a fault with the reason.
+func (p *Process) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Drain lets the process finish what is in flight, ends it, and returns when it is gone. New deliveries are refused from
+// now on. When ctx ends first, the process is killed and Drain returns ctx's error; what was in flight is then lost.
+func (p *Process) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	p.draining = true
+	p.mu.Unlock()
+	p.child.terminate()
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+	}
+	p.kill("it did not finish in the time that it had to drain")
+	<-p.done
+	return ctx.Err()
+}
+
+// kill ends the process at once for a reason; the first reason counts.
+func (p *Process) kill(reason string) {
+	p.mu.Lock()
+	if p.reason == "" && !p.ended {
+		p.reason = reason
+	}
+	p.mu.Unlock()
+	p.child.kill()
+}
+
+// watch pings the process and kills it when it does not answer: its one thread is then stuck in a loop. It rests while
+// the process drains, which has its own bound.
+func (p *Process) watch() {
+	tick := time.NewTicker(p.runtime.pingEvery)
+	defer tick.Stop()
+	misses := 0
+	for {
+		select {
+		case <-p.alive.Done():
+			return
+		case <-tick.C:
+		}
+		if p.ping(p.runtime.pingTime) {
+			misses = 0
+			continue
+		}
+		if misses++; misses == queue.PingMisses {
+			p.kill("it did not answer; a handler seems to be stuck in a loop")
+			return
+		}
+	}
+}
+
+// ping reports whether the router answers within the time, or cannot any more because the process ends.
+func (p *Process) ping(patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(p.alive, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker/ping", http.NoBody)
+	if err != nil {
+		return true
+	}
+	resp, err := p.watched.Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.draining || !errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
+
+// checkCancelled makes sure that a cancelled handler lets go: workerd cancels it at its next await, and one that has none
+// is killed with the process. One check at a time is enough, since it is the thread that it looks at.
+func (p *Process) checkCancelled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.draining || p.checking {
+		return
+	}
+	p.checking = true
+	p.tasks.Go(func() {
+		ok := p.ping(p.runtime.cancelGrace)
+		p.mu.Lock()
+		p.checking = false
+		p.mu.Unlock()
+		if !ok {
+			p.kill("a cancelled handler did not let go; it seems to be stuck in a loop")
+		}
+	})
+}
+
+// unixClient returns a client whose requests all go to one unix socket.
+func unixClient(path string, connections int) *http.Client {
+	var dialer net.Dialer
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
+		MaxIdleConns:        connections,
+		MaxIdleConnsPerHost: connections,
+		IdleConnTimeout:     queue.RuntimeIdle,
+		DisableCompression:  true,
+		WriteBufferSize:     64 << 10,
+		ReadBufferSize:      16 << 10,
+	}}
+}

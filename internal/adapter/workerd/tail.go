@@ -1,0 +1,257 @@
+package workerd
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/dispatch"
+)
+
+// tailEvent is what the tail posts about one invocation.
+type tailEvent struct {
+	Outcome       string          `json:"outcome"`
+	Kind          string          `json:"kind"`
+	Queue         string          `json:"queue"`
+	Cron          string          `json:"cron"`
+	ScheduledTime int64           `json:"scheduledTime"`
+	Mark          string          `json:"mark"`
+	Truncated     bool            `json:"truncated"`
+	Exceptions    []tailException `json:"exceptions"`
+	Logs          []tailLog       `json:"logs"`
+}
+
+type tailException struct {
+	Timestamp int64  `json:"timestamp"`
+	Name      string `json:"name"`
+	Message   string `json:"message"`
+	Stack     string `json:"stack"`
+}
+
+type tailLog struct {
+	Timestamp int64  `json:"timestamp"`
+	Level     string `json:"level"`
+	// Parts are the arguments of the console call: each a string, or [text, stack] for an error.
+	Parts []logPart `json:"parts"`
+}
+
+type logPart struct{ text, stack string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *logPart) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' {
+		var pair [2]string
+		err := json.Unmarshal(data, &pair)
+		p.text, p.stack = pair[0], pair[1]
+		return err
+	}
+	return json.Unmarshal(data, &p.text)
+}
+
+// call is an invocation of a handler by this process, under way or recent.
+type call struct {
+	// marks are how the tail may name it; delivery is the ID of a delivery, "" for a scheduled run.
+	marks    []string
+	delivery string
+	// exception takes the first thing that the invocation threw, or nil when its trace holds none. Buffered, sent to once.
+	exception chan *dispatch.Exception
+	reported  bool
+}
+
+// calls finds the invocation that a tail event belongs to. It holds what is under way and the last RecentDeliveries marks.
+type calls struct {
+	mu     sync.Mutex
+	active map[string]*call
+	recent map[string]*call
+	// order holds the marks of recent, oldest first, as a ring.
+	order [queue.RecentDeliveries]string
+	next  int
+}
+
+func newCalls() *calls {
+	return &calls{active: map[string]*call{}, recent: map[string]*call{}}
+}
+
+// messageMark is how the tail names a delivery: its first message and that message's attempt.
+func messageMark(m *queue.Message) string { return m.ID.String() + " " + strconv.Itoa(attempts(m)) }
+
+// cronMark is how the tail names a scheduled run.
+func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
+
+// begin registers an invocation.
+func (c *calls) begin(marks []string, delivery string) *call {
+	entry := &call{marks: marks, delivery: delivery, exception: make(chan *dispatch.Exception, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, mark := range marks {
+		c.active[mark] = entry
+	}
+	return entry
+}
+
+// end moves an invocation to the recent ones.
+func (c *calls) end(entry *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, mark := range entry.marks {
+		if c.active[mark] == entry {
+			delete(c.active, mark)
+		}
+		delete(c.recent, c.order[c.next])
+		c.order[c.next] = mark
+		c.recent[mark] = entry
+		c.next = (c.next + 1) % len(c.order)
+	}
+}
+
+// find returns the invocation with this mark, or nil.
+func (c *calls) find(mark string) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry := c.active[mark]; entry != nil {
+		return entry
+	}
+	return c.recent[mark]
+}
+
+// report gives an invocation its exception, the first time only.
+func (c *calls) report(entry *call, exception *dispatch.Exception) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !entry.reported {
+		entry.reported = true
+		entry.exception <- exception
+	}
+}
+
+// reportAll gives every delivery under way the same exception: that of a worker without a queue handler, which never ran
+// and so never named its delivery.
+func (c *calls) reportAll(exception *dispatch.Exception) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range c.active {
+		if entry.delivery != "" && !entry.reported {
+			entry.reported = true
+			entry.exception <- exception
+		}
+	}
+}
+
+// serveTail takes one post of the tail.
+func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, queue.MaxTailBody))
+	if err != nil {
+		p.log.Warn("the logs of an invocation could not be read", "error", err)
+		return
+	}
+	var event tailEvent
+	if err := json.Unmarshal(body, &event); err != nil {
+		p.log.Warn("the logs of an invocation could not be read", "error", err)
+		return
+	}
+	p.tailed(&event)
+}
+
+// tailed hands the exceptions and logs of one invocation on.
+func (p *Process) tailed(event *tailEvent) {
+	mark := event.Mark
+	if event.Kind == "scheduled" {
+		mark = cronMark(event.Cron, event.ScheduledTime)
+	}
+	line := Line{Event: event.Kind, Queue: event.Queue}
+	var entry *call
+	if event.Kind == "queue" || event.Kind == "scheduled" {
+		if entry = p.calls.find(mark); entry != nil {
+			line.Delivery = entry.delivery
+		}
+	}
+	var first *dispatch.Exception
+	uncaught := make([]Line, 0, len(event.Exceptions))
+	for i := range event.Exceptions {
+		e := &event.Exceptions[i]
+		stack, location := mapStack(p.spec.MapStack, e.Stack)
+		exception := &dispatch.Exception{Name: e.Name, Message: e.Message, Location: location, Stack: stack}
+		if first == nil {
+			first = exception
+		}
+		l := line
+		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), "error", true, location
+		l.Text = e.Name + ": " + e.Message
+		if stack != "" {
+			l.Text += "\n" + stack
+		}
+		uncaught = append(uncaught, l)
+	}
+	switch {
+	case entry != nil:
+		p.calls.report(entry, first)
+	case first != nil && noHandler.MatchString(first.Message):
+		p.calls.reportAll(first)
+	}
+	if p.spec.Log == nil {
+		return
+	}
+	for _, l := range event.Logs {
+		out := line
+		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
+		out.Text, out.Location = p.logText(l.Parts)
+		p.spec.Log(out)
+	}
+	for _, l := range uncaught {
+		p.spec.Log(l)
+	}
+	if event.Truncated {
+		out := line
+		out.Time, out.Level, out.Text = time.Now(), "warn", "this invocation logged more than is kept; the rest is left out"
+		p.spec.Log(out)
+	}
+}
+
+// logText joins the parts of a log line, errors with their stack; location is that of the first error.
+func (p *Process) logText(parts []logPart) (text, location string) {
+	var b strings.Builder
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(part.text)
+		if part.stack != "" {
+			stack, at := mapStack(p.spec.MapStack, part.stack)
+			b.WriteString("\n" + stack)
+			if location == "" {
+				location = at
+			}
+		}
+	}
+	return b.String(), location
+}
+
+// level brings a console method into the four levels.
+func level(console string) string {
+	switch console {
+	case "debug", "warn", "error":
+		return console
+	default:
+		return "info"
+	}
+}
+
+// startLines are what a worker wrote while its modules were loaded, when no invocation is there that could own it.
+func startLines(stdout, stderr string) []Line {
+	var lines []Line
+	add := func(text, level string) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimPrefix(strings.TrimRight(line, "\r\n"), startPrefix); line != "" {
+				lines = append(lines, Line{Time: time.Now(), Level: level, Text: line, Event: "start"})
+			}
+		}
+	}
+	add(stdout, "info")
+	add(stderr, "warn")
+	return lines
+}

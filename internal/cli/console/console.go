@@ -1,0 +1,322 @@
+// Package console shows a running daemon to a person at a terminal: what is up and where, then a line for each batch
+// and for everything a Worker logs.
+package console
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/config/source"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon"
+)
+
+// indent is the width of the time column and its gap: what belongs to the line above starts there.
+const indent = 9
+
+// Console writes what it is told as lines. It implements daemon.Observer and is safe for use by several goroutines.
+type Console struct {
+	mu   sync.Mutex // guards everything below and keeps lines whole
+	out  *terminal.Output
+	now  func() time.Time
+	apps int
+	// started says that progress is no longer that of the start.
+	started bool
+	// queueWidth and outcomeWidth align the batch lines.
+	queueWidth int
+}
+
+// New returns a console on out. now is the clock of its time column.
+func New(out *terminal.Output, now func() time.Time) *Console {
+	return &Console{out: out, now: now, queueWidth: 8}
+}
+
+// Progress implements daemon.Observer.
+func (c *Console) Progress(step string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var at string
+	if c.started {
+		at = c.time()
+	}
+	c.out.Printf("%s%s\n", at, c.out.Paint(terminal.Dim, step+" …"))
+}
+
+// Started implements daemon.Observer.
+func (c *Console) Started(s *daemon.Summary) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.apps, c.started = len(s.Apps), true
+	c.out.Printf("\n")
+	for i := range s.Apps {
+		a := &s.Apps[i]
+		c.out.Printf("  %s  %s\n", c.out.Paint(terminal.Bold, a.Name), c.out.Paint(terminal.Cyan, a.URL))
+	}
+	if len(s.Queues) > 0 {
+		c.out.Printf("\n")
+		c.queues(s)
+	}
+	c.out.Printf("\n  %s\n\n", c.out.Paint(terminal.Dim, fmt.Sprintf("ready in %s · PostgreSQL %s · workerd %s · Ctrl-C stops",
+		terminal.Duration(s.Took), s.Postgres, s.Workerd)))
+}
+
+func (c *Console) queues(s *daemon.Summary) {
+	databases := map[string]bool{}
+	for i := range s.Queues {
+		databases[s.Queues[i].Database] = true
+	}
+	header := []string{"Queue", "Waiting", "Producers", "Consumer"}
+	rows := make([][]terminal.Cell, 0, len(s.Queues))
+	for i := range s.Queues {
+		q := &s.Queues[i]
+		name := q.Name
+		if len(databases) > 1 {
+			name = q.Database + "/" + q.Name
+		}
+		c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(q.Name)), 24)
+		rows = append(rows, []terminal.Cell{
+			{Text: name, Style: terminal.Bold},
+			{Text: waiting(q.Waiting)},
+			{Text: producers(q, len(s.Apps) > 1)},
+			consumer(q, len(s.Apps) > 1),
+		})
+	}
+	c.out.Table(header, rows)
+}
+
+func waiting(n int64) string {
+	if n < 0 {
+		return "…"
+	}
+	return terminal.Count(n)
+}
+
+func producers(q *daemon.QueueSummary, several bool) string {
+	names := make([]string, 0, len(q.Producers))
+	for _, p := range q.Producers {
+		if !several {
+			_, p, _ = strings.Cut(p, ": ")
+		}
+		names = append(names, p)
+	}
+	if len(names) == 0 {
+		return "—"
+	}
+	return strings.Join(names, ", ")
+}
+
+func consumer(q *daemon.QueueSummary, several bool) terminal.Cell {
+	if q.Consumer == nil {
+		text := "none: messages wait"
+		if len(q.DeadLettersOf) > 0 {
+			text = "none: keeps the dead letters of " + strings.Join(q.DeadLettersOf, ", ")
+		}
+		return terminal.Cell{Text: text, Style: terminal.Dim}
+	}
+	k := q.Consumer
+	text := fmt.Sprintf("batches of %d or %s, ", k.BatchSize, terminal.Duration(k.BatchTimeout))
+	if k.BatchTimeout == 0 {
+		text = fmt.Sprintf("batches of up to %d, ", k.BatchSize)
+	}
+	text += retries(k.MaxRetries)
+	if k.DeadLetterQueue != "" {
+		text += " → " + k.DeadLetterQueue
+	}
+	if several {
+		text = q.App + ": " + text
+	}
+	return terminal.Cell{Text: text}
+}
+
+func retries(n int) string {
+	switch n {
+	case 0:
+		return "no retries"
+	case 1:
+		return "1 retry"
+	default:
+		return fmt.Sprintf("%d retries", n)
+	}
+}
+
+// Batch implements daemon.Observer: one line for a batch, and one below it for why it did not go well.
+func (c *Console) Batch(r *daemon.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	style := terminal.Green
+	switch r.Outcome {
+	case queue.OK:
+		if r.Retried+r.Dead+r.Dropped > 0 {
+			style = terminal.Yellow
+		}
+	case queue.Failed, queue.TimedOut, queue.Errored:
+		style = terminal.Red
+	case queue.Lost:
+		style = terminal.Yellow
+	}
+	name := r.Queue
+	if c.apps > 1 {
+		name = r.App + "/" + r.Queue
+	}
+	c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(name)), 24)
+	left := fmt.Sprintf("%-*s  ", c.queueWidth, terminal.Cut(name, c.queueWidth))
+	counts := batchCounts(r)
+	took := terminal.Duration(r.Duration)
+	// time, queue, outcome padded to the longest ("timeout"), counts, and the duration at a fixed column.
+	pad := max(1, min(c.out.Width(), 100)-indent-utf8.RuneCountInString(left)-9-utf8.RuneCountInString(counts)-utf8.RuneCountInString(took))
+	c.out.Printf("%s%s%s%s%s%s\n", c.time(), c.out.Paint(terminal.Bold, left), c.out.Paint(style, fmt.Sprintf("%-9s", r.Outcome)),
+		counts, strings.Repeat(" ", pad), c.out.Paint(terminal.Dim, took))
+	switch {
+	case r.Error != nil:
+		text := r.Error.Name
+		if r.Error.Message != "" {
+			text += ": " + r.Error.Message
+		}
+		c.below(terminal.Red, firstLine(text), r.Error.Location)
+	case r.Reason != "":
+		c.below(style, firstLine(r.Reason), "")
+	}
+	for _, w := range r.Warnings {
+		c.below(terminal.Yellow, "warning: "+firstLine(w), "")
+	}
+}
+
+func batchCounts(r *daemon.Record) string {
+	parts := []string{fmt.Sprintf("%d delivered", r.Delivered)}
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{r.Acked, "acked"}, {r.Retried, "retried"}, {r.Dead, "dead"}, {r.Dropped, "dropped"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// below writes text under the line above, and where it happened behind it, so that the place is never cut off.
+func (c *Console) below(style terminal.Style, text, location string) {
+	room := c.out.Width() - indent
+	if location != "" {
+		location = "  at " + terminal.Clean(location)
+		room = max(room-utf8.RuneCountInString(location), 20)
+	}
+	c.out.Printf("%s%s%s\n", strings.Repeat(" ", indent), c.out.Paint(style, terminal.Cut(terminal.Clean(text), room)), c.out.Paint(terminal.Dim, location))
+}
+
+// Line implements daemon.Observer: what a Worker logged, whole, with later lines of it indented under the first.
+func (c *Console) Line(app string, line *daemon.Line) {
+	if line.Uncaught && line.Delivery != "" {
+		return // the line of its batch says so
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var style terminal.Style
+	switch line.Level {
+	case "error":
+		style = terminal.Red
+	case "warn":
+		style = terminal.Yellow
+	case "debug":
+		style = terminal.Dim
+	}
+	from := line.Queue
+	if from == "" {
+		from = line.Event
+	}
+	if from == "" {
+		from = "worker"
+	}
+	if c.apps > 1 {
+		from = app + "/" + from
+	}
+	text := strings.Split(strings.TrimRight(line.Text, "\n"), "\n")
+	c.out.Printf("%s%s  %s\n", c.time(), c.out.Paint(terminal.Dim, fmt.Sprintf("%-*s", c.queueWidth, terminal.Cut(from, c.queueWidth))),
+		c.out.Paint(style, terminal.Clean(text[0])))
+	for _, rest := range text[1:] {
+		c.out.Printf("%s%s\n", strings.Repeat(" ", indent+c.queueWidth+2), c.out.Paint(style, terminal.Clean(rest)))
+	}
+}
+
+// Warnings implements daemon.Observer.
+func (c *Console) Warnings(_ string, warnings []source.Diagnostic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range warnings {
+		c.out.Printf("%s\n", c.out.Paint(terminal.Yellow, relative(w.String())))
+	}
+}
+
+// Live implements daemon.Observer.
+func (c *Console) Live(app, version string, took time.Duration, reload bool) {
+	if !reload {
+		return
+	}
+	c.event(terminal.Cyan, fmt.Sprintf("%s reloaded as version %s in %s", app, version, terminal.Duration(took)))
+}
+
+// Failed implements daemon.Observer.
+func (c *Console) Failed(app string, err error) {
+	c.event(terminal.Red, app+" was not reloaded; the version before goes on")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	Fault(c.out, err)
+}
+
+// Down implements daemon.Observer.
+func (c *Console) Down(app, reason string) {
+	c.event(terminal.Red, fmt.Sprintf("%s ended by itself: %s; it is started again", app, firstLine(reason)))
+}
+
+// Notice implements daemon.Observer.
+func (c *Console) Notice(text string) { c.event(terminal.Yellow, text) }
+
+// Stopping implements daemon.Observer.
+func (c *Console) Stopping() {
+	c.event(terminal.Dim, "stopping: batches in flight may finish (Ctrl-C again stops at once)")
+}
+
+func (c *Console) event(style terminal.Style, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.Printf("%s%s\n", c.time(), c.out.Paint(style, terminal.Clean(text)))
+}
+
+func (c *Console) time() string {
+	return c.out.Paint(terminal.Dim, c.now().Format("15:04:05")) + " "
+}
+
+// Fault writes an error for a person: what is wrong, then the way out.
+func Fault(out *terminal.Output, err error) {
+	f := fault.From(err)
+	for i, line := range strings.Split(relative(f.Message), "\n") {
+		if i == 0 {
+			out.Printf("%s %s\n", out.Paint(terminal.Red, "error:"), line)
+			continue
+		}
+		out.Printf("%s\n", line)
+	}
+	if f.Hint != "" {
+		out.Printf("%s %s\n", out.Paint(terminal.Cyan, "hint: "), f.Hint)
+	}
+}
+
+// relative shortens paths below the working folder.
+func relative(text string) string {
+	here, err := filepath.Abs(".")
+	if err != nil || here == "/" {
+		return text
+	}
+	return strings.ReplaceAll(text, here+string(filepath.Separator), "")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

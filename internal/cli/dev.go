@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/runlot/runlot/internal/cli/console"
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/daemon"
+)
+
+// defaultPort is where runlot dev listens; the one that wrangler dev uses, so that habits and scripts carry over.
+const defaultPort = 8787
+
+// devCommand runs projects for the person who writes them.
+func devCommand() *cobra.Command {
+	o := daemon.Options{Watch: true, AllowPrivate: true, Host: "127.0.0.1"}
+	var urls []string
+	var verbose bool
+	c := &cobra.Command{
+		Use:   "dev [DIR]...",
+		Short: "Run a project on this machine and reload it when its files change",
+		Long: `dev runs the project in DIR (this folder by default): its fetch handler on a local port, its queues
+from a PostgreSQL that runlot keeps in the state folder. Each batch is shown as it ends, with what the
+Worker logged. A changed file reloads the project; a project that does not build leaves the version
+before running. What was queued is still there after the next start.
+
+Workers may reach private addresses here; celld lets them reach public ones only.`,
+		Example: `  runlot dev
+  runlot dev ./my-app --port 3000
+  runlot dev ./api ./jobs                                  # ports 8787 and 8788, queues shared by database name
+  runlot dev --database-url postgres://me@localhost/mine   # your own PostgreSQL, 15 or newer
+  runlot dev --clean                                       # begin with empty queues`,
+		RunE: func(c *cobra.Command, dirs []string) error {
+			out := terminal.New(stdoutOf(c))
+			if len(dirs) == 0 {
+				dirs = []string{"."}
+			}
+			o.Dirs = dirs
+			if o.State == "" {
+				o.State = filepath.Join(dirs[0], ".runlot")
+			}
+			if err := readURLs(&o, urls); err != nil {
+				return err
+			}
+			o.Log = newLog(stderrOf(c), verbose)
+			o.Colour = out.Colour
+			o.Observer = console.New(out, time.Now)
+			return daemon.Run(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.IntVarP(&o.Port, "port", "p", defaultPort, "port of the first project; each further one takes the next")
+	f.StringVar(&o.Host, "host", o.Host, "`ADDRESS` to listen on")
+	f.StringVar(&o.State, "state", "", "`FOLDER` that holds the queues (default DIR/.runlot)")
+	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one database of several")
+	f.BoolVar(&o.Clean, "clean", false, "delete the state folder first, with every message in it")
+	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
+	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live, to set it to work")
+	f.BoolVarP(&verbose, "verbose", "v", false, "show what the parts report about themselves")
+	return c
+}

@@ -1,0 +1,147 @@
+package rules
+
+import (
+	"math"
+	"time"
+
+	"github.com/runlot/runlot/internal/config/source"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// Queues reads the declarations of queues of one dialect.
+type Queues struct {
+	Dialect  queue.Dialect
+	Spelling Spelling
+	// ProducerKeys and ConsumerKeys are keys that only this dialect has; Producer and Consumer read them.
+	ProducerKeys []string
+	ConsumerKeys []string
+	Producer     func(entry source.Value)
+	Consumer     func(entry source.Value, c *queue.Consumer)
+}
+
+// Read reads `queues`. An entry without a usable queue name or binding is left out: it has been reported.
+func (q *Queues) Read(v source.Value, names Names, m *app.Manifest) {
+	if !v.IsObject() {
+		return
+	}
+	v.Allow("producers", "consumers")
+	for _, entry := range v.Get("producers").Items() {
+		if p, ok := q.producer(entry, names); ok {
+			m.Producers = append(m.Producers, p)
+		}
+	}
+	seen := map[string]string{}
+	for _, entry := range v.Get("consumers").Items() {
+		c, ok := q.consumer(entry)
+		if !ok {
+			continue
+		}
+		if earlier, twice := seen[c.Queue]; twice {
+			entry.Get("queue").Refusef("keep one of them: a queue has one consumer",
+				"queue `%s` has two consumers; the first is %s", c.Queue, earlier)
+			continue
+		}
+		seen[c.Queue] = entry.Path()
+		m.Consumers = append(m.Consumers, c)
+	}
+}
+
+func (q *Queues) producer(entry source.Value, names Names) (app.Producer, bool) {
+	if !entry.IsObject() {
+		return app.Producer{}, false
+	}
+	delay := q.Spelling("deliveryDelay")
+	entry.Allow(append([]string{"binding", "queue", delay}, q.ProducerKeys...)...)
+	p := app.Producer{Binding: names.Binding(entry, "JOBS"), Queue: queueName(entry)}
+	if d, ok := seconds(entry.Get(delay), 0, queue.MaxDelay); ok {
+		p.DeliveryDelay = &d
+	}
+	if q.Producer != nil {
+		q.Producer(entry)
+	}
+	return p, p.Binding != "" && p.Queue != ""
+}
+
+func queueName(entry source.Value) string {
+	v := entry.Get("queue")
+	if !v.Exists() {
+		entry.Refusef("add "+v.Line("queue", `"jobs"`), "`queue`, the queue's name, is missing")
+		return ""
+	}
+	return CheckName(v, "a queue name")
+}
+
+func (q *Queues) consumer(entry source.Value) (queue.Consumer, bool) {
+	if !entry.IsObject() {
+		return queue.Consumer{}, false
+	}
+	limits := queue.LimitsOf(q.Dialect)
+	key := func(camel string) source.Value { return entry.Get(q.Spelling(camel)) }
+	entry.Allow(append([]string{
+		"queue", q.Spelling("maxBatchSize"), q.Spelling("maxBatchTimeout"), q.Spelling("maxRetries"),
+		q.Spelling("maxConcurrency"), q.Spelling("retryDelay"), q.Spelling("deadLetterQueue"),
+	}, q.ConsumerKeys...)...)
+	c := queue.Consumer{
+		Queue: queueName(entry), BatchSize: queue.DefaultBatchSize, BatchTimeout: queue.DefaultBatchTimeout,
+		MaxRetries: queue.DefaultMaxRetries, Backoff: limits.DefaultBackoff, Retention: queue.DefaultRetention,
+	}
+	if i, ok := integer(key("maxBatchSize"), 1, queue.MaxBatchSize); ok {
+		c.BatchSize = i
+	}
+	if d, ok := seconds(key("maxBatchTimeout"), 0, queue.MaxBatchTimeout); ok {
+		c.BatchTimeout = d
+	}
+	if i, ok := integer(key("maxRetries"), 0, limits.MaxRetries); ok {
+		c.MaxRetries = i
+	}
+	if v := key("maxConcurrency"); !v.IsNull() {
+		if i, ok := integer(v, 1, queue.MaxConcurrency); ok {
+			c.MaxConcurrency = i
+		}
+	}
+	if d, ok := seconds(key("retryDelay"), 0, queue.MaxDelay); ok {
+		c.Backoff = queue.Backoff{First: d, Max: d}
+	}
+	if v := key("deadLetterQueue"); v.Exists() {
+		c.DeadLetterQueue = CheckName(v, "a queue name")
+		if c.DeadLetterQueue != "" && c.DeadLetterQueue == c.Queue {
+			v.Refusef(`name another queue, like "`+deadName(c.Queue)+`"`, "queue `%s` is its own dead-letter queue", c.Queue)
+		}
+	}
+	if q.Consumer != nil {
+		q.Consumer(entry, &c)
+	}
+	c.HandlerTime = queue.HandlerTime(q.Dialect, c.BatchTimeout)
+	return c, c.Queue != ""
+}
+
+func deadName(name string) string {
+	if dead := name + "-dead"; queue.ValidName(dead) {
+		return dead
+	}
+	return "dead"
+}
+
+// Retention reads how long messages stay, in seconds.
+func Retention(v source.Value, c *queue.Consumer) {
+	if d, ok := seconds(v, queue.MinRetention, queue.MaxRetention); ok {
+		c.Retention = d
+	}
+}
+
+// VisibilityTimeout checks the number of milliseconds that a pull consumer would hold messages for; nothing uses it.
+func VisibilityTimeout(v source.Value) bool {
+	_, ok := v.Integer("a whole number of milliseconds", 0, int64(12*time.Hour/time.Millisecond))
+	return ok
+}
+
+func integer(v source.Value, lo, hi int) (int, bool) {
+	i, ok := v.Integer("an integer", int64(lo), int64(hi))
+	return int(i), ok
+}
+
+func seconds(v source.Value, lo, hi time.Duration) (time.Duration, bool) {
+	i, ok := v.Integer("a whole number of seconds", int64(math.Ceil(lo.Seconds())), int64(hi.Seconds()))
+	return time.Duration(i) * time.Second, ok
+}

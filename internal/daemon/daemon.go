@@ -1,0 +1,346 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/binaries"
+	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/workerd"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/server/binding"
+)
+
+// Daemon is everything that runs in one process.
+type Daemon struct {
+	o       Options
+	paths   binaries.Paths
+	runtime *workerd.Runtime
+	servers *servers
+	gate    *binding.Gate
+	budget  *dispatch.Budget
+	hosts   []*host
+	began   time.Time
+
+	isolations map[string]*dispatch.Isolation // by app
+
+	mu        sync.Mutex
+	databases map[string]*database // by name; guarded by mu
+	holders   map[string]*host     // who consumes "database/queue"; guarded by mu
+}
+
+// Run starts everything, runs until ctx ends, and stops everything. It fails when an app cannot go live at the start.
+func Run(ctx context.Context, o Options) error {
+	d, err := newDaemon(o)
+	if err != nil {
+		return err
+	}
+	d.began = time.Now()
+	defer d.stop()
+	if err := d.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // a stop that comes during the start is still a clean stop
+		}
+		return err
+	}
+	d.o.Observer.Started(d.summary(ctx, time.Since(d.began)))
+	d.request(ctx)
+	if d.o.Watch {
+		err = d.watch(ctx)
+	} else {
+		<-ctx.Done()
+	}
+	d.o.Observer.Stopping()
+	return err
+}
+
+// Checked is a project that is fit to run.
+type Checked struct {
+	Manifest *app.Manifest
+	File     string
+	Version  string
+}
+
+// Check builds and probes the first project of the options without running it.
+func Check(ctx context.Context, o Options) (*Checked, error) {
+	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{o: o, paths: paths, runtime: workerd.New(paths.Workerd, o.Log)}
+	h := &host{dir: o.Dirs[0], d: d, log: o.Log}
+	v, _, err := h.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Checked{Manifest: v.manifest, File: v.file, Version: v.id}, nil
+}
+
+func newDaemon(o Options) (*Daemon, error) {
+	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
+	if err != nil {
+		return nil, err
+	}
+	state, err := filepath.Abs(o.State)
+	if err != nil {
+		return nil, err
+	}
+	o.State = state
+	d := &Daemon{
+		o: o, paths: paths, runtime: workerd.New(paths.Workerd, o.Log),
+		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
+		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
+	}
+	d.servers = &servers{
+		install: paths.Postgres, dir: state, urls: o.DatabaseURLs, log: o.Log,
+		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{},
+	}
+	return d, nil
+}
+
+// start brings every app to life, in the order given.
+func (d *Daemon) start(ctx context.Context) error {
+	if err := d.prepareState(); err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for i, dir := range d.o.Dirs {
+		h, err := d.newHost(ctx, dir, i)
+		if err != nil {
+			return err
+		}
+		d.hosts = append(d.hosts, h)
+		v, files, err := h.load(ctx)
+		h.files = files
+		if err != nil {
+			return err
+		}
+		if other, twice := names[v.manifest.Name]; twice {
+			return fault.New(fault.Conflict, "app_twice", "the projects in %s and %s are both named %s", other, dir, v.manifest.Name).
+				WithHint("an app is known by its name: change one of them")
+		}
+		names[v.manifest.Name] = dir
+		if err := h.deploy(ctx, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareState makes the state folder, and hides it from git.
+func (d *Daemon) prepareState() error {
+	if d.o.Clean {
+		if err := clean(d.o.State); err != nil {
+			return err
+		}
+	}
+	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
+	if err := os.MkdirAll(d.o.State, 0o711); err != nil {
+		return stateFault(d.o.State, err)
+	}
+	if err := os.WriteFile(filepath.Join(d.o.State, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+		return stateFault(d.o.State, err)
+	}
+	run := d.runDir()
+	if err := os.RemoveAll(run); err != nil {
+		return stateFault(d.o.State, err)
+	}
+	if err := os.Mkdir(run, 0o700); err != nil {
+		return stateFault(d.o.State, err)
+	}
+	return nil
+}
+
+// clean deletes a state folder, and nothing that does not look like one.
+func clean(state string) error {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return stateFault(state, err)
+	}
+	known := map[string]bool{".gitignore": true, "run": true, "postgres": true}
+	for _, e := range entries {
+		if !known[e.Name()] {
+			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
+				WithHint("name another folder with --state, or delete it yourself")
+		}
+	}
+	if err := os.RemoveAll(state); err != nil {
+		return stateFault(state, err)
+	}
+	return nil
+}
+
+func stateFault(state string, err error) error {
+	reason := err
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		reason = p.Err
+	}
+	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
+		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
+}
+
+// newHost takes the app's port.
+func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, error) {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return nil, fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
+			WithHint("name the folder that holds runlot.json or wrangler.json")
+	}
+	port := d.o.Port
+	if port != 0 {
+		port += number
+	}
+	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
+			WithHint("stop what listens there, or choose another port with --port N (0 picks a free one)").WithCause(err)
+	case err != nil:
+		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s", address).
+			WithHint("choose another address with --host or another port with --port").WithCause(err)
+	}
+	tcp, ok := listener.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("a TCP listener is a %T", listener)
+	}
+	return newHost(d, dir, tcp), nil
+}
+
+// databaseOf returns the app's database, opened if it has to be; nil when the app has none.
+func (d *Daemon) databaseOf(ctx context.Context, m *app.Manifest) (*database, error) {
+	if m.Database == "" {
+		return nil, nil //nolint:nilnil // an app without queues has no database, and that is no error
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if db := d.databases[m.Database]; db != nil {
+		return db, nil
+	}
+	db := newDatabase(m.Database, d.o.Log, d.o.Observer.Notice, d.opener(m.Database))
+	if err := db.Start(ctx); err != nil {
+		return nil, err
+	}
+	d.databases[m.Database] = db
+	return db, nil
+}
+
+// opener returns what opens the store of a database. The embedded server may have moved after a restart, so that its
+// place is asked for each time.
+func (d *Daemon) opener(name string) func(context.Context) (storeCloser, error) {
+	return func(ctx context.Context) (storeCloser, error) {
+		a, err := d.servers.open(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		node, err := os.Hostname()
+		if err != nil {
+			node = "unknown"
+		}
+		return postgres.Open(ctx, postgres.Options{URL: a.url, AppRole: a.appRole, Node: node, Log: d.o.Log})
+	}
+}
+
+// isolation returns what the queues of an app share to find a message that kills its process.
+func (d *Daemon) isolation(appName string) *dispatch.Isolation {
+	if d.isolations[appName] == nil {
+		d.isolations[appName] = dispatch.NewIsolation()
+	}
+	return d.isolations[appName]
+}
+
+// runDir is where running processes keep their files; it is emptied at each start.
+func (d *Daemon) runDir() string { return filepath.Join(d.o.State, "run") }
+
+// claim makes h the holder of every queue that the manifest consumes. A queue has one consumer: one that is held by
+// another app is refused and then nothing is claimed.
+func (d *Daemon) claim(h *host, m *app.Manifest) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range m.Consumers {
+		key := m.Database + "/" + m.Consumers[i].Queue
+		if other := d.holders[key]; other != nil && other != h {
+			return fault.New(fault.Conflict, "consumer_exists", "%s cannot consume the queue %s of database %s: %s consumes it already",
+				m.Name, m.Consumers[i].Queue, m.Database, other.name()).
+				WithHint("a queue has one consumer; remove it from one of the two apps")
+		}
+	}
+	for i := range m.Consumers {
+		d.holders[m.Database+"/"+m.Consumers[i].Queue] = h
+	}
+	return nil
+}
+
+// release gives up the queues that h holds and that the version it runs does not consume.
+func (d *Daemon) release(h *host, runs *version) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep := map[string]bool{}
+	if runs != nil {
+		for i := range runs.manifest.Consumers {
+			keep[runs.manifest.Database+"/"+runs.manifest.Consumers[i].Queue] = true
+		}
+	}
+	for key, holder := range d.holders {
+		if holder == h && !keep[key] {
+			delete(d.holders, key)
+		}
+	}
+}
+
+// request asks for the paths that are to set the first app to work.
+func (d *Daemon) request(ctx context.Context) {
+	for _, path := range d.o.Requests {
+		reqCtx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
+		req, err := http.NewRequestWithContext(reqCtx, http.MethodGet, d.hosts[0].url()+path, nil)
+		if err == nil {
+			var res *http.Response
+			if res, err = http.DefaultClient.Do(req); err == nil {
+				_ = res.Body.Close()
+				d.o.Observer.Notice(fmt.Sprintf("GET %s → %s", path, res.Status))
+			}
+		}
+		if err != nil {
+			d.o.Observer.Notice(fmt.Sprintf("GET %s failed: %s", path, err))
+		}
+		cancel()
+	}
+}
+
+// stop ends everything in reverse order of its start.
+func (d *Daemon) stop() {
+	var wg sync.WaitGroup
+	for _, h := range d.hosts {
+		wg.Go(h.stop)
+	}
+	wg.Wait()
+	for _, db := range d.databases {
+		db.Stop()
+	}
+	d.servers.Stop()
+}
+
+// VersionsOfParts asks workerd and PostgreSQL for their versions.
+func VersionsOfParts(ctx context.Context) (Versions, error) {
+	paths, err := binaries.Find(".")
+	if err != nil {
+		return Versions{}, err
+	}
+	return paths.Version(ctx)
+}

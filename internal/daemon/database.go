@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker"
+)
+
+// database is the queues of one PostgreSQL database: it keeps a broker running over it, and starts another when the
+// first loses its ownership, as it does when PostgreSQL restarts.
+type database struct {
+	name   string
+	open   func(ctx context.Context) (storeCloser, error)
+	log    *slog.Logger
+	notice func(text string)
+
+	mu     sync.Mutex
+	queues []string       // every queue that was declared, so that the next broker knows them; guarded by mu
+	broker *broker.Broker // nil while there is none; guarded by mu
+	change chan struct{}  // closed and replaced whenever broker changes; guarded by mu
+
+	stop context.CancelFunc
+	done chan struct{} // closed when run has returned
+}
+
+// storeCloser is a store that holds connections.
+type storeCloser interface {
+	broker.Store
+	Close(ctx context.Context) error
+}
+
+func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (storeCloser, error)) *database {
+	return &database{name: name, open: open, log: log.With("database", name), notice: notice, change: make(chan struct{})}
+}
+
+// Start opens the database and returns when its queues can be used. It fails when the first try fails for a reason that
+// waiting does not mend.
+func (d *database) Start(ctx context.Context) error {
+	b, closeStore, err := d.startBroker(ctx)
+	if err != nil {
+		return err
+	}
+	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop, d.done = stop, make(chan struct{})
+	d.set(b)
+	go d.run(runCtx, b, closeStore)
+	return nil
+}
+
+// run owns the broker: it waits for its end and starts the next one.
+func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func()) {
+	defer close(d.done)
+	for {
+		select {
+		case <-ctx.Done():
+			d.set(nil)
+			d.stopBroker(b, closeStore)
+			return
+		case <-b.Done():
+		}
+		d.set(nil)
+		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
+		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
+		d.stopBroker(b, closeStore)
+		wait := queue.Backoff{First: queue.StoreRetryFirst, Max: queue.StoreRetryMax}
+		for try := 1; ; try++ {
+			var err error
+			if b, closeStore, err = d.startBroker(ctx); err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			d.log.Debug("the database does not answer yet", "try", try, "error", fault.Detail(err))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait.Delay(try)):
+			}
+		}
+		d.set(b)
+		d.notice("database " + d.name + " is back")
+	}
+}
+
+func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), error) {
+	store, err := d.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	closeStore := func() { d.closeStore(store) }
+	b := broker.New(broker.Options{Store: store, Log: d.log})
+	if err := b.Start(ctx); err != nil {
+		d.closeStore(store)
+		return nil, nil, err
+	}
+	d.mu.Lock()
+	names := d.queues
+	d.mu.Unlock()
+	if err := b.Declare(ctx, names); err != nil {
+		d.stopBroker(b, closeStore)
+		return nil, nil, err
+	}
+	return b, closeStore, nil
+}
+
+func (d *database) closeStore(store storeCloser) {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.ReleaseTime)
+	defer cancel()
+	if err := store.Close(ctx); err != nil {
+		d.log.Debug("the database's connections did not close cleanly", "error", fault.Detail(err))
+	}
+}
+
+func (d *database) stopBroker(b *broker.Broker, closeStore func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
+	defer cancel()
+	if err := b.Stop(ctx); err != nil {
+		d.log.Warn("the queues did not stop cleanly", "error", fault.Detail(err))
+	}
+	closeStore()
+}
+
+// Stop ends deliveries and sends, and waits. Twice is fine.
+func (d *database) Stop() {
+	if d.done == nil {
+		return
+	}
+	d.stop()
+	<-d.done
+}
+
+func (d *database) set(b *broker.Broker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broker = b
+	close(d.change)
+	d.change = make(chan struct{})
+}
+
+// live waits for a broker until ctx ends.
+func (d *database) live(ctx context.Context) (*broker.Broker, error) {
+	for {
+		d.mu.Lock()
+		b, change := d.broker, d.change
+		d.mu.Unlock()
+		if b != nil && !ended(b) {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, queue.CodeOverloaded, "Queue is unavailable: its database does not answer").WithCause(ctx.Err())
+		case <-change:
+		}
+	}
+}
+
+// ended reports whether a broker no longer serves; run replaces it soon.
+func ended(b *broker.Broker) bool {
+	select {
+	case <-b.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Declare makes sure that the queues exist, now and under every later broker.
+func (d *database) Declare(ctx context.Context, names []string) error {
+	b, err := d.live(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.Declare(ctx, names); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		if !slices.Contains(d.queues, name) {
+			d.queues = append(d.queues, name)
+		}
+	}
+	return nil
+}
+
+// Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.
+func (d *database) Waiting(ctx context.Context, queueName string) int64 {
+	b, err := d.live(ctx)
+	if err != nil {
+		return -1
+	}
+	select {
+	case <-b.Counted():
+	case <-ctx.Done():
+		return -1
+	}
+	m, err := b.Metrics(ctx, queueName)
+	if err != nil {
+		return -1
+	}
+	return m.Count
+}
+
+// Send implements binding.Queues.
+func (d *database) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
+	b, err := d.live(ctx)
+	if err != nil {
+		return queue.Metrics{}, err
+	}
+	return b.Send(ctx, queueName, drafts)
+}
+
+// Metrics implements binding.Queues.
+func (d *database) Metrics(ctx context.Context, queueName string) (queue.Metrics, error) {
+	b, err := d.live(ctx)
+	if err != nil {
+		return queue.Metrics{}, err
+	}
+	return b.Metrics(ctx, queueName)
+}

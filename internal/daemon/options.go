@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/binaries"
+	"github.com/runlot/runlot/internal/adapter/workerd"
+	"github.com/runlot/runlot/internal/config/source"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/dispatch"
+)
+
+// Options say what to run and where.
+type Options struct {
+	// Dirs are the project folders, one app each.
+	Dirs []string
+	// Config and Env choose the configuration file and the wrangler environment where a folder leaves a choice; they are
+	// for a single app only.
+	Config string
+	Env    string
+	// State is the folder that holds everything that lasts: the embedded PostgreSQL and its passwords.
+	State string
+	// Host and Port are where the first app listens; each further app takes the next port.
+	Host string
+	Port int
+	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
+	// database without one is kept in the embedded PostgreSQL.
+	DatabaseURLs map[string]string
+	// Clean deletes the state folder first.
+	Clean bool
+	// Watch rebuilds an app when its files change.
+	Watch bool
+	// Requests are paths of the first app that are requested once, when it is live.
+	Requests []string
+	// AllowPrivate lets Workers reach private addresses too.
+	AllowPrivate bool
+	// Colour lets build errors come with colours.
+	Colour bool
+	// Log takes what operators need to know of the parts.
+	Log *slog.Logger
+	// Observer is told what happens.
+	Observer Observer
+}
+
+// What an Observer and the commands are given, under the daemon's own names.
+type (
+	// Record is how one batch ended.
+	Record = dispatch.Record
+	// Line is one line that a Worker logged.
+	Line = workerd.Line
+	// Versions are those of the parts.
+	Versions = binaries.Versions
+)
+
+// nodeEnv is what process.env.NODE_ENV says in the apps.
+func (o *Options) nodeEnv() string {
+	if o.Watch {
+		return "development"
+	}
+	return "production"
+}
+
+// Observer is told what happens, in words for a person. Its methods are called from several goroutines and must not
+// block for long.
+type Observer interface {
+	dispatch.Recorder
+	// Progress names the step that is under way before the start.
+	Progress(step string)
+	// Started is called once, when every app is live and every queue is delivered.
+	Started(summary *Summary)
+	// Warnings are what the configuration, the build or the handlers made the product notice about an app.
+	Warnings(app string, warnings []source.Diagnostic)
+	// Live is called when a version takes over. Reload is false for the first one.
+	Live(app, version string, took time.Duration, reload bool)
+	// Failed is called when a changed app could not go live; what ran before goes on.
+	Failed(app string, err error)
+	// Down is called when an app's process ended by itself; it is started again with growing pauses.
+	Down(app, reason string)
+	// Line is one line that a Worker logged.
+	Line(app string, line *Line)
+	// Notice is anything else worth a line.
+	Notice(text string)
+	// Stopping is called once, when the stop begins.
+	Stopping()
+}
+
+// Summary is what runs.
+type Summary struct {
+	Apps     []AppSummary
+	Queues   []QueueSummary
+	Workerd  string
+	Postgres string
+	State    string
+	Took     time.Duration
+}
+
+// AppSummary is one app.
+type AppSummary struct {
+	Name    string
+	Dir     string
+	File    string
+	Version string
+	URL     string
+}
+
+// QueueSummary is one queue of one database.
+type QueueSummary struct {
+	Database string
+	Name     string
+	// Producers are "app: env.BINDING" for each binding that sends to it.
+	Producers []string
+	// App drains it by Consumer; Consumer is nil when no app does.
+	App      string
+	Consumer *queue.Consumer
+	// DeadLettersOf are the queues whose dead letters it takes.
+	DeadLettersOf []string
+	// Waiting is the number of unsettled messages; -1 when they are still being counted.
+	Waiting int64
+}

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/watch"
+)
+
+// watch rebuilds an app whenever one of its files changes, until ctx ends. It is the only goroutine that reloads.
+func (d *Daemon) watch(ctx context.Context) error {
+	watcher, err := watch.New(d.o.Log)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	began := d.began
+	for {
+		var all []string
+		for _, h := range d.hosts {
+			all = append(all, h.files...)
+		}
+		if err := watcher.Set(all, began); err != nil {
+			d.o.Observer.Notice(err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case changed := <-watcher.Changes():
+			began = time.Now()
+			for _, h := range d.hosts {
+				if slices.ContainsFunc(changed, func(file string) bool { return slices.Contains(h.files, file) }) {
+					h.reload(ctx)
+				}
+			}
+		}
+	}
+}
+
+// reload builds the app anew and makes it live. On failure the version before goes on, and the next change tries again.
+func (h *host) reload(ctx context.Context) {
+	v, files, err := h.load(ctx)
+	h.files = files
+	if err == nil {
+		err = h.deploy(ctx, v)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.d.o.Observer.Failed(h.name(), err)
+	}
+}

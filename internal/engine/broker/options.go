@@ -1,0 +1,52 @@
+package broker
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// Options are what a broker is made of.
+type Options struct {
+	// Store keeps the messages. The broker releases it in Stop.
+	Store Store
+	// Log takes what an operator should know; nil discards it.
+	Log *slog.Logger
+	// Bounds are the sizes of what is held in memory and of what goes to the store at once. A field that is 0 takes the
+	// constant of the same name in core/queue; tests make them tiny.
+	Bounds Bounds
+}
+
+// Bounds are described at the constants of core/queue that have the same names.
+type Bounds struct {
+	GroupRows      int
+	GroupBytes     int
+	GroupWaiting   int
+	SettleRows     int
+	LaneRows       int
+	LaneBytes      int
+	StoreLaneBytes int
+	DueRows        int
+	ReadRows       int
+	ReadBytes      int
+	InboxRows      int
+	ExpireRows     int
+}
+
+func (b Bounds) orDefaults() Bounds {
+	return Bounds{
+		GroupRows:      cmp.Or(b.GroupRows, queue.GroupRows),
+		GroupBytes:     cmp.Or(b.GroupBytes, queue.GroupBytes),
+		GroupWaiting:   cmp.Or(b.GroupWaiting, queue.GroupWaiting),
+		SettleRows:     cmp.Or(b.SettleRows, queue.SettleRows),
+		LaneRows:       cmp.Or(b.LaneRows, queue.LaneRows),
+		LaneBytes:      cmp.Or(b.LaneBytes, queue.LaneBytes),
+		StoreLaneBytes: cmp.Or(b.StoreLaneBytes, queue.StoreLaneBytes),
+		DueRows:        cmp.Or(b.DueRows, queue.DueRows),
+		ReadRows:       cmp.Or(b.ReadRows, queue.ReadRows),
+		ReadBytes:      cmp.Or(b.ReadBytes, queue.ReadBytes),
+		InboxRows:      cmp.Or(b.InboxRows, queue.InboxRows),
+		ExpireRows:     cmp.Or(b.ExpireRows, queue.ExpireRows),
+	}
+}

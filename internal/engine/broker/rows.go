@@ -1,0 +1,106 @@
+package broker
+
+import (
+	"math"
+	"slices"
+
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// rowSize is what a message in memory is counted with.
+func rowSize(r *Row) int { return len(r.Body) + queue.RowOverhead }
+
+// never is behind every place in the order of delayed messages.
+var never = Due{VisibleAt: math.MaxInt64, Seq: math.MaxInt64}
+
+func (r *Row) due() Due { return Due{VisibleAt: r.VisibleAt, Seq: r.Seq} }
+
+func (d Due) before(e Due) bool {
+	return d.VisibleAt < e.VisibleAt || d.VisibleAt == e.VisibleAt && d.Seq < e.Seq
+}
+
+// fifo is a queue of messages in memory.
+type fifo struct {
+	rows []Row
+	head int
+}
+
+func (f *fifo) len() int { return len(f.rows) - f.head }
+
+// front is the oldest message; it stays valid until the next push or pop.
+func (f *fifo) front() *Row { return &f.rows[f.head] }
+
+func (f *fifo) push(r *Row) {
+	if len(f.rows) == cap(f.rows) && f.head > len(f.rows)/2 {
+		f.set(f.rows[f.head:])
+	}
+	f.rows = append(f.rows, *r)
+}
+
+// pop drops the oldest message.
+func (f *fifo) pop() {
+	f.rows[f.head] = Row{}
+	f.head++
+	if f.head == len(f.rows) {
+		f.rows, f.head = f.rows[:0], 0
+	}
+}
+
+// set replaces the content by rows, which may be a part of the old one.
+func (f *fifo) set(rows []Row) {
+	old := f.rows
+	f.rows = append(old[:0], rows...)
+	clear(old[min(len(f.rows), len(old)):])
+	f.head = 0
+}
+
+// all is the content, oldest first; it stays valid until the next push or pop.
+func (f *fifo) all() []Row { return f.rows[f.head:] }
+
+// dueHeap orders messages by the time at which they become visible. It does not box them, as container/heap would.
+type dueHeap []Row
+
+func (h *dueHeap) push(r *Row) {
+	rows := append(*h, *r)
+	*h = rows
+	for i := len(rows) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !rows[i].due().before(rows[parent].due()) {
+			break
+		}
+		rows[i], rows[parent] = rows[parent], rows[i]
+		i = parent
+	}
+}
+
+func (h *dueHeap) pop() Row {
+	rows := *h
+	top := rows[0]
+	last := len(rows) - 1
+	rows[0], rows[last] = rows[last], Row{}
+	rows = rows[:last]
+	*h = rows
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if rows[child].due().before(rows[least].due()) {
+				least = child
+			}
+		}
+		if least == i {
+			return top
+		}
+		rows[i], rows[least] = rows[least], rows[i]
+		i = least
+	}
+}
+
+// sort puts the whole heap in order; a sorted slice is a heap too.
+func (h *dueHeap) sort() {
+	slices.SortFunc(*h, func(a, b Row) int {
+		if a.due().before(b.due()) {
+			return -1
+		}
+		return 1
+	})
+}

@@ -1,0 +1,433 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// call is one Send that waits for its commit.
+type call struct {
+	q      *backlog
+	drafts []queue.Draft
+	// size is the bytes of the bodies with their overhead.
+	size int
+	// done gets the outcome once.
+	done chan error
+	// gone is set when the caller no longer waits: what is not sent yet need not be.
+	gone atomic.Bool
+}
+
+// sendList holds the calls that wait for the flusher, oldest first.
+type sendList struct {
+	kick chan struct{}
+
+	mu     sync.Mutex
+	calls  []*call
+	closed error
+}
+
+func (l *sendList) add(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return l.closed
+	}
+	l.calls = append(l.calls, c)
+	poke(l.kick)
+	return nil
+}
+
+// take moves the oldest calls to group, at most rows messages and, but for the first, size bytes.
+func (l *sendList) take(group []*call, rows, size int) []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, c := range l.calls {
+		rows -= len(c.drafts)
+		size -= c.size
+		if n > 0 && (rows < 0 || size < 0) {
+			break
+		}
+		n++
+	}
+	group = append(group, l.calls[:n]...)
+	rest := copy(l.calls, l.calls[n:])
+	clear(l.calls[rest:])
+	l.calls = l.calls[:rest]
+	return group
+}
+
+func (l *sendList) empty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) == 0
+}
+
+func (l *sendList) reopen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = nil
+}
+
+// close refuses further calls with err; those that wait already stay.
+func (l *sendList) close(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = err
+}
+
+// Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
+// of. The bodies belong to the broker from then on: nobody may write to them. A nil delay is none; limits and defaults
+// of the producer's dialect are the caller's business.
+//
+// Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
+// (10104) for a queue that was not declared; Limit for what no group commit could hold; what the store refuses. After an
+// Unavailable or the end of ctx the messages may still have been accepted, all or none.
+func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
+	q, err := b.named(queueName)
+	if err != nil {
+		return queue.Metrics{}, err
+	}
+	c := &call{q: q, drafts: drafts, done: make(chan error, 1)}
+	for i := range drafts {
+		c.size += len(drafts[i].Body) + queue.RowOverhead
+	}
+	if len(drafts) == 0 || len(drafts) > b.bounds.GroupRows {
+		return queue.Metrics{}, fault.New(fault.Limit, queue.CodeBatchCount,
+			"batch message count of %d is outside 1 to %d", len(drafts), b.bounds.GroupRows)
+	}
+	if most := min(b.bounds.GroupBytes, b.bounds.GroupWaiting); c.size > most {
+		return queue.Metrics{}, fault.New(fault.Limit, queue.CodeBatchSize, "batch size of %d bytes exceeds limit of %d bytes", c.size, most)
+	}
+	patience, cancel := context.WithTimeoutCause(ctx, queue.SendTimeout, errSendTimeout)
+	defer cancel()
+	if err := b.commitCall(patience, c); err != nil {
+		if errors.Is(err, errSendTimeout) {
+			err = fault.New(fault.Unavailable, queue.CodeOverloaded, "queue %q did not accept the messages within %s", queueName, queue.SendTimeout).
+				WithHint("try again shortly").WithCause(err)
+		}
+		return queue.Metrics{}, err
+	}
+	return b.metrics(ctx, q, sendMetricsAge), nil
+}
+
+var errSendTimeout = errors.New("the commit took too long")
+
+// commitCall waits for room, hands c to the flusher and waits for its outcome.
+func (b *Broker) commitCall(ctx context.Context, c *call) error {
+	if err := b.waiting.Acquire(ctx, int64(c.size)); err != nil {
+		return context.Cause(ctx)
+	}
+	if err := b.sends.add(c); err != nil {
+		b.waiting.Release(int64(c.size))
+		return err
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		c.gone.Store(true)
+		return context.Cause(ctx)
+	}
+}
+
+// answer tells the caller the outcome and makes room for others.
+func (b *Broker) answer(calls []*call, err error) {
+	for _, c := range calls {
+		c.done <- err
+		b.waiting.Release(int64(c.size))
+	}
+}
+
+// flusher is what the flush goroutine keeps between groups.
+type flusher struct {
+	b         *Broker
+	group     []*call
+	rows      []Row
+	nextDrain time.Time
+	drainWait backoff
+}
+
+// flushLoop commits sends group by group, and what SQL enqueued between them, so that all new messages commit in the
+// order of their Seqs. No timer gathers a group: while one commits, the next gathers by itself.
+func (b *Broker) flushLoop() {
+	f := &flusher{b: b}
+	inbox := time.NewTimer(0)
+	defer inbox.Stop()
+	stopping := b.stopping
+	for b.work.Err() == nil {
+		f.group = b.sends.take(f.group[:0], b.bounds.GroupRows, b.bounds.GroupBytes)
+		if len(f.group) > 0 {
+			f.flush()
+		}
+		if !time.Now().Before(f.nextDrain) {
+			f.nextDrain = time.Now().Add(f.drain())
+		}
+		if !b.sends.empty() {
+			continue
+		}
+		if stopping == nil {
+			return
+		}
+		inbox.Reset(time.Until(f.nextDrain))
+		select {
+		case <-b.sends.kick:
+		case <-inbox.C:
+		case <-stopping:
+			// One more round finds what was added before the list closed.
+			stopping = nil
+		case <-b.work.Done():
+		}
+	}
+	b.answer(b.sends.take(nil, math.MaxInt, math.MaxInt), context.Cause(b.work))
+}
+
+// flush commits the group. When the store refuses it as a whole, its calls are committed one by one, so that a bad one
+// does not take the others down.
+func (f *flusher) flush() {
+	defer clear(f.group)
+	if err := f.b.appendGate.lock(f.b.work); err != nil {
+		f.b.answer(f.group, err)
+		return
+	}
+	defer f.b.appendGate.unlock()
+	rest, err := f.commit(f.group)
+	if len(rest) > 1 && f.b.over(err) == nil {
+		for i := range rest {
+			one, err := f.commit(rest[i : i+1])
+			f.b.answer(one, err)
+		}
+		return
+	}
+	f.b.answer(rest, err)
+}
+
+// commit appends the messages of calls, again and again while the store does not answer and somebody waits, tells the
+// lanes and answers the callers. With an error it returns those who have no answer: nothing of theirs is committed.
+func (f *flusher) commit(calls []*call) ([]*call, error) {
+	b := f.b
+	var wait backoff
+	for {
+		calls = f.dropGone(calls)
+		if len(calls) == 0 {
+			return nil, nil
+		}
+		err := f.stamp(calls)
+		if err == nil {
+			err = b.store.Append(b.work, f.rows)
+		}
+		switch {
+		case err == nil:
+			now := time.Now()
+			rows := f.rows
+			for _, c := range calls {
+				c.q.publish(rows[:len(c.drafts)], now)
+				rows = rows[len(c.drafts):]
+			}
+			clear(f.rows)
+			b.answer(calls, nil)
+			return nil, nil
+		case b.over(err) != nil:
+			return calls, b.over(err)
+		case !unavailable(err):
+			return calls, fmt.Errorf("append messages: %w", err)
+		}
+		if err := wait.wait(b.work); err != nil {
+			return calls, err
+		}
+	}
+}
+
+// dropGone answers the calls whose callers left and returns the others, in the same memory.
+func (f *flusher) dropGone(calls []*call) []*call {
+	kept := calls[:0]
+	for i, c := range calls {
+		if c.gone.Load() {
+			f.b.answer(calls[i:i+1], nil)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// stamp makes the rows of calls, as accepted now.
+func (f *flusher) stamp(calls []*call) error {
+	n := 0
+	for _, c := range calls {
+		n += len(c.drafts)
+	}
+	now := time.Now()
+	seq, err := f.b.assign(f.b.work, now, n)
+	if err != nil {
+		return err
+	}
+	f.rows = f.rows[:0]
+	sent := now.UnixMilli()
+	for _, c := range calls {
+		floor := int64(-1)
+		for i := range c.drafts {
+			d := &c.drafts[i]
+			row := Row{Queue: c.q.id, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
+			if d.Delay != nil && *d.Delay > 0 {
+				if floor < 0 {
+					floor = c.q.dueFloor()
+				}
+				delay, _ := queue.ClampDelay(*d.Delay)
+				row.VisibleAt = max(visibleAfter(now, delay), floor)
+			}
+			f.rows = append(f.rows, row)
+			seq++
+		}
+	}
+	return nil
+}
+
+// visibleAfter is the first whole millisecond at which the delay has passed.
+func visibleAfter(now time.Time, delay time.Duration) int64 {
+	return now.Add(delay + time.Millisecond - time.Nanosecond).UnixMilli()
+}
+
+// drain takes over one group of what SQL enqueued and returns the pause until the next.
+func (f *flusher) drain() time.Duration {
+	b := f.b
+	if err := b.appendGate.lock(b.work); err != nil {
+		return queue.InboxEvery
+	}
+	defer b.appendGate.unlock()
+	rows, err := f.drainOnce()
+	if err != nil {
+		pause := max(f.drainWait.step(), queue.InboxEvery)
+		if b.work.Err() == nil {
+			b.log.Warn("cannot take over what SQL enqueued; trying again", "error", fault.Detail(err), "after", pause)
+		}
+		return pause
+	}
+	f.drainWait = backoff{}
+	full := len(rows) >= b.bounds.InboxRows || bodies(rows) >= queue.ReadBytes/2
+	now := time.Now()
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].Queue == rows[0].Queue {
+			n++
+		}
+		b.learn(rows[0].Queue).publish(rows[:n], now)
+		rows = rows[n:]
+	}
+	if full {
+		return 0
+	}
+	return queue.InboxEvery
+}
+
+// bodies is the sum of the body bytes of rows.
+func bodies(rows []Row) int {
+	n := 0
+	for i := range rows {
+		n += len(rows[i].Body)
+	}
+	return n
+}
+
+// drainOnce moves one group out of the inbox. Its messages get no time to be visible at that lies before a recorded
+// mark, even when the clock was set back.
+func (f *flusher) drainOnce() ([]Row, error) {
+	b := f.b
+	now := time.Now()
+	first := max(b.lastSeq+1, SeqAt(now))
+	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows)); err != nil {
+		return nil, err
+	}
+	if floor := time.UnixMilli(b.highestDueMark); now.Before(floor) {
+		now = floor
+	}
+	rows, err := b.store.Drain(b.work, first, now, b.bounds.InboxRows)
+	if err != nil {
+		return nil, fmt.Errorf("drain the inbox: %w", err)
+	}
+	if len(rows) > 0 {
+		b.lastSeq = rows[len(rows)-1].Seq
+	}
+	return rows, nil
+}
+
+// learn finds a queue by its number, loading those that others declared when it is new. The queue has messages that no
+// lane knows of yet, so there is no going on without it: learn tries until the broker ends.
+func (b *Broker) learn(id int32) *backlog {
+	var wait backoff
+	for {
+		if q := b.numbered(id); q != nil {
+			return q
+		}
+		infos, err := b.store.Queues(b.work)
+		if err == nil {
+			b.know(infos)
+			if q := b.numbered(id); q != nil {
+				return q
+			}
+			err = fmt.Errorf("queue %d has messages and is not listed", id)
+		}
+		b.log.Warn("cannot load the queues that SQL declared; trying again", "error", fault.Detail(err))
+		if err := wait.wait(b.work); err != nil {
+			// A queue of nobody: the broker is ending, and the next owner reads the messages from the store.
+			return newBacklog(b, &QueueInfo{ID: id})
+		}
+	}
+}
+
+// assign returns the first of n Seqs in a row, all reserved. appendGate is held.
+func (b *Broker) assign(ctx context.Context, now time.Time, n int) (int64, error) {
+	first := max(b.lastSeq+1, SeqAt(now))
+	limit := first + int64(n)
+	if err := b.reserve(ctx, now, limit); err != nil {
+		return 0, err
+	}
+	b.lastSeq = limit - 1
+	if b.reserved.Load()-limit < int64(queue.SeqReserve/time.Millisecond/2)<<SeqBits {
+		poke(b.reserveKick)
+	}
+	return first, nil
+}
+
+// reserve makes sure that Seqs below limit are reserved, and when they are not, reserves well beyond it.
+func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64) error {
+	if b.reserved.Load() >= limit {
+		return nil
+	}
+	if err := b.reserveGate.lock(ctx); err != nil {
+		return err
+	}
+	defer b.reserveGate.unlock()
+	if b.reserved.Load() >= limit {
+		return nil
+	}
+	limit = max(limit, SeqAt(now)) + int64(queue.SeqReserve/time.Millisecond)<<SeqBits
+	if err := b.store.Reserve(ctx, limit); err != nil {
+		return fmt.Errorf("reserve sequence numbers: %w", err)
+	}
+	b.reserved.Store(limit)
+	return nil
+}
+
+// reserveLoop reserves ahead while messages are sent, so that sends rarely wait for it. A failure is left to the next
+// send, which needs the reservation and knows how to wait.
+func (b *Broker) reserveLoop() {
+	for {
+		select {
+		case <-b.reserveKick:
+			if err := b.reserve(b.work, time.Now(), b.reserved.Load()+1); err != nil && b.work.Err() == nil {
+				b.log.Warn("cannot reserve sequence numbers ahead", "error", fault.Detail(err))
+			}
+		case <-b.work.Done():
+			return
+		}
+	}
+}

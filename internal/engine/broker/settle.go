@@ -1,0 +1,394 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// settlement is a batch whose decisions wait to be carried out.
+type settlement struct {
+	q         *backlog
+	lease     *lease
+	decisions []queue.Decision
+	deadName  string
+	// dead is the queue of that name, once it is found.
+	dead *backlog
+	done func(error)
+	// err is why nothing is to be carried out, and done is only to be told.
+	err error
+}
+
+// settleList holds the settlements that wait for the settler, oldest first. It is bounded by the leases, which are
+// bounded by the handlers that run: a batch is settled once.
+type settleList struct {
+	kick chan struct{}
+
+	mu     sync.Mutex
+	list   []*settlement
+	closed error
+}
+
+func (l *settleList) add(s *settlement) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return l.closed
+	}
+	l.list = append(l.list, s)
+	poke(l.kick)
+	return nil
+}
+
+// take moves settlements to group, at most rows decisions but for the first.
+func (l *settleList) take(group []*settlement, rows int) []*settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, s := range l.list {
+		rows -= len(s.decisions)
+		if n > 0 && rows < 0 {
+			break
+		}
+		n++
+	}
+	group = append(group, l.list[:n]...)
+	rest := copy(l.list, l.list[n:])
+	clear(l.list[rest:])
+	l.list = l.list[:rest]
+	return group
+}
+
+func (l *settleList) reopen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = nil
+}
+
+func (l *settleList) close(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = err
+}
+
+// refusal is why the broker takes no settlements; nil while it does.
+func (l *settleList) refusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:
+// done is called once, from another goroutine, after the commit; it must not block. While the store does not answer, the
+// broker tries again. done gets an error only when nothing was or will be changed: the lane closed or the broker ended
+// first, so that the messages are delivered again, or the batch has been settled before. deadLetterQueue is where
+// DeadLetter verdicts go; it is declared when it does not exist.
+func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetterQueue string, done func(error)) {
+	q := l.q
+	s := &settlement{q: q, decisions: decisions, deadName: deadLetterQueue, done: done}
+	q.mu.Lock()
+	s.lease = q.leases[batch]
+	switch {
+	case s.lease == nil || s.lease.settling:
+		s.err = fault.New(fault.Conflict, codeLeaseOver, "the batch of queue %q is no longer under lease", q.name)
+	default:
+		s.err = mismatch(batch, decisions)
+	}
+	err := q.b.settles.add(s)
+	if err == nil && s.err == nil {
+		s.lease.settling = true
+	}
+	q.mu.Unlock()
+	if err != nil {
+		// Nobody is left to call it from another goroutine.
+		go done(err)
+	}
+}
+
+// mismatch checks that decisions are those of a batch.
+func mismatch(batch *queue.Batch, decisions []queue.Decision) error {
+	if len(decisions) != len(batch.Messages) {
+		return fault.New(fault.Internal, codeDecisions, "a batch of %d messages got %d decisions", len(batch.Messages), len(decisions))
+	}
+	for i := range decisions {
+		if decisions[i].Seq != batch.Messages[i].Seq {
+			return fault.New(fault.Internal, codeDecisions, "decision %d is for message %d instead of %d",
+				i, decisions[i].Seq, batch.Messages[i].Seq)
+		}
+	}
+	return nil
+}
+
+// settler is what the settle goroutine keeps between groups.
+type settler struct {
+	b      *Broker
+	group  []*settlement
+	change Change
+	moved  []Row
+	// refused are settlements that the store did not take for a reason of their own; they are tried again at retryAt.
+	refused []*settlement
+	retryAt time.Time
+}
+
+// settleLoop commits settlements group by group; while one commits, the next gathers by itself.
+func (b *Broker) settleLoop() {
+	s := &settler{b: b}
+	again := time.NewTimer(0)
+	defer again.Stop()
+	stopping := b.stopping
+	for b.work.Err() == nil {
+		s.group = b.settles.take(s.group[:0], b.bounds.SettleRows)
+		if len(s.group) > 0 {
+			s.settle(s.group)
+			clear(s.group)
+			continue
+		}
+		if len(s.refused) > 0 && !time.Now().Before(s.retryAt) {
+			refused := s.refused
+			s.refused = nil
+			s.settleEach(refused)
+		}
+		if stopping == nil && len(s.refused) == 0 {
+			return
+		}
+		if len(s.refused) > 0 {
+			again.Reset(time.Until(s.retryAt))
+		}
+		select {
+		case <-b.settles.kick:
+		case <-again.C:
+		case <-stopping:
+			// One more round finds what was added before the list closed.
+			stopping = nil
+		case <-b.work.Done():
+		}
+	}
+	err := context.Cause(b.work)
+	for _, one := range append(s.refused, b.settles.take(nil, math.MaxInt)...) {
+		one.done(err)
+	}
+}
+
+// settle carries a group out. When the store refuses it as a whole, its members are carried out one by one.
+func (s *settler) settle(group []*settlement) {
+	work := group[:0]
+	for _, one := range group {
+		if one.err != nil {
+			one.done(one.err)
+			continue
+		}
+		work = append(work, one)
+	}
+	if len(work) == 0 {
+		return
+	}
+	err := s.commit(work)
+	switch {
+	case err == nil:
+	case s.b.over(err) != nil:
+		for _, one := range work {
+			one.done(err)
+		}
+	default:
+		s.settleEach(work)
+	}
+}
+
+func (s *settler) settleEach(group []*settlement) {
+	for i, one := range group {
+		err := s.commit(group[i : i+1])
+		switch {
+		case err == nil:
+		case s.b.over(err) != nil:
+			one.done(err)
+		default:
+			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.name, "error", fault.Detail(err), "after", queue.StoreRetryMax)
+			s.refused = append(s.refused, one)
+			s.retryAt = time.Now().Add(queue.StoreRetryMax)
+		}
+	}
+}
+
+// commit writes the decisions of a group in one transaction, again and again while the store does not answer, tells the
+// lanes and calls done. When it fails, nothing is changed and nobody was told.
+func (s *settler) commit(group []*settlement) error {
+	b := s.b
+	moves, err := s.findDeadLetterQueues(group)
+	if err != nil {
+		return err
+	}
+	if err := b.settleGate.lock(b.work); err != nil {
+		return err
+	}
+	defer b.settleGate.unlock()
+	if moves > 0 {
+		if err := b.appendGate.lock(b.work); err != nil {
+			return err
+		}
+		defer b.appendGate.unlock()
+	}
+	var wait backoff
+	for {
+		err := s.fill(group, moves)
+		if err == nil && len(s.change.Delete)+len(s.change.Retry)+len(s.change.Move) > 0 {
+			err = b.store.Apply(b.work, &s.change)
+		}
+		switch {
+		case err == nil:
+			s.tell(group)
+			return nil
+		case b.over(err) != nil:
+			return b.over(err)
+		case !unavailable(err):
+			return fmt.Errorf("settle: %w", err)
+		}
+		if err := wait.wait(b.work); err != nil {
+			return err
+		}
+	}
+}
+
+// findDeadLetterQueues resolves the targets of moves and counts the moves. No gate is held yet.
+func (s *settler) findDeadLetterQueues(group []*settlement) (moves int, err error) {
+	for _, one := range group {
+		n := 0
+		for i := range one.decisions {
+			if one.decisions[i].Verdict == queue.DeadLetter {
+				n++
+			}
+		}
+		moves += n
+		if n == 0 || one.dead != nil {
+			continue
+		}
+		if one.dead, err = s.b.named(one.deadName); err == nil {
+			continue
+		}
+		if err := s.declare(one.deadName); err != nil {
+			return 0, err
+		}
+		if one.dead, err = s.b.named(one.deadName); err != nil {
+			return 0, err
+		}
+	}
+	return moves, nil
+}
+
+func (s *settler) declare(name string) error {
+	var wait backoff
+	for {
+		err := s.b.Declare(s.b.work, []string{name})
+		if !unavailable(err) {
+			return err
+		}
+		if err := wait.wait(s.b.work); err != nil {
+			return err
+		}
+	}
+}
+
+// fill makes the change of a group, as decided now. The gates are held, so no message expires until the group is told.
+func (s *settler) fill(group []*settlement, moves int) error {
+	now := time.Now()
+	var seq int64
+	if moves > 0 {
+		var err error
+		if seq, err = s.b.assign(s.b.work, now, moves); err != nil {
+			return err
+		}
+	}
+	c := &s.change
+	c.Delete, c.Retry, c.Move = c.Delete[:0], c.Retry[:0], c.Move[:0]
+	for _, one := range group {
+		floor := one.q.dueFloor()
+		for i := range one.decisions {
+			if one.lease.expired(i) {
+				continue
+			}
+			d := &one.decisions[i]
+			key := Key{Queue: one.q.id, Seq: d.Seq}
+			switch d.Verdict {
+			case queue.Retry:
+				c.Retry = append(c.Retry, Retry{
+					Key: key, Failures: int16(d.Failures), Losses: int16(d.Losses),
+					VisibleAt: max(visibleAfter(now, d.Delay), floor),
+				})
+			case queue.DeadLetter:
+				c.Move = append(c.Move, Move{From: key, To: Key{Queue: one.dead.id, Seq: seq}})
+				seq++
+			case queue.Ack, queue.Drop:
+				c.Delete = append(c.Delete, key)
+			}
+		}
+	}
+	return nil
+}
+
+// tell brings the books up to what was committed and calls done.
+func (s *settler) tell(group []*settlement) {
+	now := time.Now()
+	retries, moves := s.change.Retry, s.change.Move
+	for _, one := range group {
+		s.moved = s.moved[:0]
+		retries, moves = one.q.settled(one, retries, moves, &s.moved, now)
+		if len(s.moved) > 0 {
+			one.dead.publish(s.moved, now)
+			clear(s.moved)
+		}
+	}
+	for _, one := range group {
+		one.done(nil)
+	}
+}
+
+// settled ends a lease whose decisions were committed. It takes the retries and moves of the settlement off the front of
+// those of its group, and appends the rows of the moves to moved.
+func (q *backlog) settled(s *settlement, retries []Retry, moves []Move, moved *[]Row, now time.Time) ([]Retry, []Move) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, w := s.lease, q.win
+	q.end(l)
+	if w != nil && w != l.win {
+		// The window was opened while this was settled: a read under way may have seen the messages as they were.
+		w.generation++
+	}
+	for i := range s.decisions {
+		if l.expired(i) {
+			continue
+		}
+		delayed := l.visibleAt != nil && l.visibleAt[i] > 0
+		q.dueMoved = q.dueMoved || delayed
+		if w != nil && w.readingDue && delayed && w.horizon.before(Due{VisibleAt: l.visibleAt[i], Seq: s.decisions[i].Seq}) {
+			// The horizon came nearer while it was leased, with the same consequence.
+			w.generation++
+		}
+		switch s.decisions[i].Verdict {
+		case queue.Retry:
+			row := l.row(q.id, i)
+			row.Failures, row.Losses, row.VisibleAt = retries[0].Failures, retries[0].Losses, retries[0].VisibleAt
+			if w != nil {
+				w.addDue(&row)
+			} else {
+				q.publishIdle(&row)
+			}
+			retries = retries[1:]
+			continue
+		case queue.DeadLetter:
+			row := l.row(s.dead.id, i)
+			row.Origin = l.batch.Messages[i].ID.Seq()
+			row.Seq, row.Failures, row.Losses, row.VisibleAt = moves[0].To.Seq, 0, 0, 0
+			*moved = append(*moved, row)
+			moves = moves[1:]
+		case queue.Ack, queue.Drop:
+		}
+		q.count--
+		q.bytes -= int64(len(l.batch.Messages[i].Body))
+	}
+	q.pump(now)
+	return retries, moves
+}

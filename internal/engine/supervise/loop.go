@@ -1,0 +1,190 @@
+package supervise
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+// loop is the one goroutine that decides which process serves.
+type loop[V any, P Process] struct {
+	*Supervisor[V, P]
+	has      bool
+	version  V
+	live     bool
+	process  P
+	since    time.Time
+	restarts int
+	// failures counts the deaths and failed starts since a process last ran for queue.RestartReset.
+	failures int
+	reason   error
+	retry    *time.Timer
+	// try is the start under way; abandon ends it, and what it starts all the same is drained.
+	try     chan attempt[P]
+	abandon context.CancelFunc
+	drains  []drainJob
+}
+
+type attempt[P Process] struct {
+	process P
+	err     error
+}
+
+type drainJob struct {
+	cut  context.CancelFunc
+	done chan struct{}
+}
+
+func newLoop[V any, P Process](s *Supervisor[V, P]) *loop[V, P] {
+	l := &loop[V, P]{Supervisor: s, retry: time.NewTimer(time.Hour), abandon: func() {}}
+	l.retry.Stop()
+	return l
+}
+
+func (l *loop[V, P]) run() {
+	defer close(l.ended)
+	for l.working.Err() == nil {
+		var died <-chan struct{}
+		if l.live {
+			died = l.process.Done()
+		}
+		select {
+		case d := <-l.deployments:
+			d.done <- l.takeOver(d)
+		case <-died:
+			l.died()
+		case <-l.retry.C:
+			l.startAgain()
+		case a := <-l.try:
+			l.tried(a)
+		case <-l.working.Done():
+		}
+	}
+	if l.live {
+		l.options.OnDown(ErrStopped)
+		l.drainInBackground(l.process)
+	}
+	l.become(State[V]{Phase: Stopped, Version: l.version, Restarts: l.restarts, Reason: l.reason})
+}
+
+// takeOver makes a deployment's version the one to run.
+func (l *loop[V, P]) takeOver(d deployment[V, P]) error {
+	if d.resume {
+		if !l.has {
+			l.has, l.version = true, d.version
+			l.become(State[V]{Phase: Starting, Version: l.version})
+			l.startAgain()
+		}
+		return nil
+	}
+	select {
+	case <-d.process.Done():
+		return endOf(d.process)
+	default:
+	}
+	l.forgetTry()
+	old, replaces := l.process, l.live
+	l.has, l.version, l.restarts, l.failures, l.reason = true, d.version, 0, 0, nil
+	l.serve(d.process)
+	if replaces {
+		l.drainInBackground(old)
+	}
+	return nil
+}
+
+func (l *loop[V, P]) serve(process P) {
+	l.live, l.process, l.since = true, process, time.Now()
+	l.become(State[V]{Phase: Live, Version: l.version, Restarts: l.restarts, Reason: l.reason})
+	l.options.OnLive(process, l.version)
+}
+
+func (l *loop[V, P]) died() {
+	l.live = false
+	if time.Since(l.since) >= queue.RestartReset {
+		l.failures = 0
+	}
+	reason := endOf(l.process)
+	l.options.OnDown(reason)
+	l.backOff(reason)
+}
+
+// backOff plans the next start after a death or a start that failed.
+func (l *loop[V, P]) backOff(reason error) {
+	l.failures++
+	l.reason = reason
+	wait := queue.Backoff{First: queue.RestartFirst, Max: queue.RestartMax}.Delay(l.failures)
+	l.retry.Reset(wait)
+	l.become(State[V]{Phase: Restarting, Version: l.version, Restarts: l.restarts, NextTry: time.Now().Add(wait), Reason: reason})
+	l.options.Log.Warn("the worker is not running", "reason", reason, "retry_in", wait)
+}
+
+// startAgain starts the version's process in the background.
+func (l *loop[V, P]) startAgain() {
+	ctx, abandon := context.WithCancel(l.working) //nolint:gosec // forgetTry cancels it, or the end of working
+	try := make(chan attempt[P])
+	l.try, l.abandon = try, abandon
+	version := l.version
+	l.tasks.Go(func() {
+		process, err := l.start(ctx, version)
+		select {
+		case try <- attempt[P]{process, err}:
+		case <-ctx.Done():
+			if err == nil {
+				l.drain(l.draining, process) //nolint:contextcheck // the try's context has ended; draining has its own
+			}
+		}
+	})
+}
+
+func (l *loop[V, P]) tried(a attempt[P]) {
+	l.forgetTry()
+	if a.err != nil {
+		l.backOff(a.err)
+		return
+	}
+	if l.reason != nil {
+		l.restarts++
+	}
+	l.serve(a.process)
+}
+
+// forgetTry ends the wait for the next start and the start under way.
+func (l *loop[V, P]) forgetTry() {
+	l.retry.Stop()
+	l.abandon()
+	l.try = nil
+}
+
+// drainInBackground drains a process that serves no more. When too many drain already, the oldest is cut short.
+func (l *loop[V, P]) drainInBackground(process P) {
+	l.drains = slices.DeleteFunc(l.drains, func(d drainJob) bool {
+		select {
+		case <-d.done:
+			return true
+		default:
+			return false
+		}
+	})
+	if len(l.drains) >= queue.DrainingVersions {
+		l.drains[0].cut()
+		l.drains = slices.Delete(l.drains, 0, 1)
+	}
+	ctx, cut := context.WithCancel(l.draining)
+	d := drainJob{cut: cut, done: make(chan struct{})}
+	l.drains = append(l.drains, d)
+	l.tasks.Go(func() {
+		defer close(d.done)
+		defer cut()
+		l.drain(ctx, process)
+	})
+}
+
+// endOf says why a process ended.
+func endOf(process Process) error {
+	if err := process.Err(); err != nil {
+		return err
+	}
+	return errEnded
+}
