@@ -150,7 +150,7 @@ type group struct {
 var groups = []group{
 	{[]string{"engine", "bare", "river", "graphile"}, (*bench).engineRates},
 	{[]string{"workers", "workers-one", "workers-memory", "workerd"}, (*bench).workerRates},
-	{[]string{"single", "single-workerd"}, (*bench).singleRates},
+	{[]string{"single", "single-workerd", "disk"}, (*bench).singleRates},
 	{[]string{"latency-engine", "latency-workers"}, (*bench).latencies},
 	{[]string{"backlog"}, (*bench).backlogs},
 	{[]string{"held"}, (*bench).held},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type entry struct {
 	open    func(ctx context.Context) (subject, error)
 	targets []report.Target
 	note    string
+	// unit is "msg/s" when it is empty.
+	unit string
 	// inside says that the work is done in this process, so that it can be profiled here.
 	inside bool
 }
@@ -72,7 +75,7 @@ func (b *bench) rates(ctx context.Context, entries []entry) (err error) {
 	}
 	for i, e := range chosen {
 		f := rate(e.name, samples[i])
-		f.Targets, f.Note = e.targets, e.note
+		f.Targets, f.Note, f.Unit = e.targets, e.note, cmp.Or(e.unit, f.Unit)
 		b.add(f)
 	}
 	return nil

@@ -35,7 +35,7 @@ type traffic struct {
 }
 
 var (
-	batches = traffic{path: "/batch", clients: 4, most: 10_000}
+	batches = traffic{path: "/batch", clients: 32, most: 10_000}
 	// A single client keeps twenty sends under way, not more.
 	singles = traffic{path: "/single?times=10", clients: 1, most: 4_000}
 )
@@ -252,6 +252,7 @@ func (b *bench) workerRates(ctx context.Context) error {
 // singleRates is the same with single sends, twenty at a time.
 func (b *bench) singleRates(ctx context.Context) error {
 	return b.rates(ctx, []entry{
+		{name: "disk", unit: "sync/s", open: b.openDisk, note: "8 KiB made durable by one writer, one after the other"},
 		{
 			name: "single-workerd", note: "workerd's own queue, one app",
 			open: func(ctx context.Context) (subject, error) { return b.openOwnQueue(ctx, "single-workerd", singles) },
