@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -76,6 +77,7 @@ func (d *Database) Crash(lands func() bool) {
 	for _, w := range d.pending {
 		w.crashed = true
 		if lands != nil && lands() {
+			// Whoever called is told of the crash, not of this.
 			_ = w.effect()
 		}
 	}
@@ -334,29 +336,30 @@ func (s *Store) SaveMarks(ctx context.Context, marks []broker.Mark) error {
 
 // Snapshot implements broker.Store.
 func (s *Store) Snapshot(ctx context.Context) (broker.Snapshot, error) {
-	counts := snapshot{}
+	view := &snapshot{store: s, counts: map[int32]broker.Count{}}
 	err := s.read(ctx, "Snapshot", func() {
 		for _, q := range s.db.queues {
-			counts[q.info.ID] = q.count()
+			view.counts[q.info.ID] = q.count()
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return counts, nil
+	return view, nil
 }
 
 // snapshot is what was counted when it was opened.
-type snapshot map[int32]broker.Count
+type snapshot struct {
+	store  *Store
+	counts map[int32]broker.Count
+}
 
 // Counts implements broker.Snapshot.
-func (s snapshot) Counts(context.Context) (map[int32]broker.Count, error) {
-	counts := make(map[int32]broker.Count, len(s))
-	for id, c := range s {
-		counts[id] = c
-	}
-	return counts, nil
+func (v *snapshot) Counts(ctx context.Context) (map[int32]broker.Count, error) {
+	var counts map[int32]broker.Count
+	err := v.store.read(ctx, "Counts", func() { counts = maps.Clone(v.counts) })
+	return counts, err
 }
 
 // Close implements broker.Snapshot.
-func (s snapshot) Close(context.Context) error { return nil }
+func (*snapshot) Close(context.Context) error { return nil }

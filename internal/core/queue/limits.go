@@ -101,6 +101,8 @@ const (
 	LaneReaders = 2
 	// SeqReserve is how far ahead of the clock sequence numbers are reserved; a crash may leave so large a gap.
 	SeqReserve = 10 * time.Second
+	// SeqReserveIdle is the same while nothing is sent and only the inbox is looked at: the one write of an idle database.
+	SeqReserveIdle = time.Minute
 	// MarksEvery is the pause between two records of how far queues are settled.
 	MarksEvery = 5 * time.Second
 	// ExpireRows bounds one step of deleting what outlived its retention; ExpireEvery is the pause between two looks at a

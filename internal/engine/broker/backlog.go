@@ -70,6 +70,10 @@ func newBacklog(b *Broker, info *QueueInfo) *backlog {
 func (q *backlog) publish(rows []Row, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.count == 0 && q.b.exact.Load() {
+		// The queue was empty, so nothing older can expire.
+		q.expired = max(q.expired, rows[0].Seq-1)
+	}
 	for i := range rows {
 		r := &rows[i]
 		q.count++
@@ -130,23 +134,11 @@ func (q *backlog) pump(now time.Time) {
 			wakeAt = earlier(wakeAt, w.retryAt)
 		} else {
 			w.busy = true
-			q.b.readers.add(q)
+			q.b.readers.add(w)
 		}
 	}
-	if len(w.waiters) == 0 {
-		if !wakeAt.IsZero() {
-			q.b.wheel.set(q, wakeAt)
-		}
-		return
-	}
-	if len(w.due) > 0 {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.due[0].VisibleAt))
-	}
-	if len(w.suspects) > 0 {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.suspects[0].VisibleAt))
-	}
-	if w.horizon != never && now.UnixMilli() < w.horizon.VisibleAt {
-		wakeAt = earlier(wakeAt, time.UnixMilli(w.horizon.VisibleAt))
+	if len(w.waiters) > 0 {
+		wakeAt = w.nextVisible(now, wakeAt)
 	}
 	if !wakeAt.IsZero() {
 		q.b.wheel.set(q, wakeAt)

@@ -50,14 +50,15 @@ type Broker struct {
 	byName  map[string]*backlog
 	byID    map[int32]*backlog
 	started bool
+	// exact is set, and counted closed, when the messages that were there at the start are in the counts of the queues.
+	exact   atomic.Bool
+	counted chan struct{}
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
 	lanes atomic.Int64
 
 	own  Ownership
 	work context.Context //nolint:containedctx // the lifetime of the goroutines, ended by Stop or by the loss of ownership
 	end  context.CancelCauseFunc
-	// counted is closed when the messages that were there at the start are in the metrics.
-	counted chan struct{}
 	// stopping is closed when the flusher and the settler shall finish what waits and return.
 	stopping  chan struct{}
 	committer sync.WaitGroup
@@ -131,7 +132,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		for i := range infos {
 			b.highestDueMark = max(b.highestDueMark, infos[i].DueMark)
 		}
-		err = b.reserve(ctx, time.Now(), own.NextSeq)
+		err = b.reserve(ctx, time.Now(), own.NextSeq+1, queue.SeqReserve)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("load the queues: %w", err), b.release(ctx))

@@ -103,7 +103,7 @@ func (b *Broker) Lane(queueName string) (*Lane, error) {
 	if q.open == 1 {
 		b.lanes.Add(1)
 		q.win = &window{
-			bounds: &b.bounds, lanes: func() int { return int(b.lanes.Load()) },
+			q: q, bounds: &b.bounds, lanes: func() int { return int(b.lanes.Load()) },
 			cursor: q.readyMark - 1, horizon: Due{VisibleAt: q.dueMark},
 		}
 		q.pump(time.Now())

@@ -9,38 +9,38 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// readList holds the queues whose windows want to be read, in turn.
+// readList holds the windows that want to be read, in turn.
 type readList struct {
 	kick chan struct{}
 
-	mu     sync.Mutex
-	queues []*backlog
+	mu      sync.Mutex
+	windows []*window
 }
 
-func (l *readList) add(q *backlog) {
+func (l *readList) add(w *window) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queues = append(l.queues, q)
+	l.windows = append(l.windows, w)
 	poke(l.kick)
 }
 
-func (l *readList) take() *backlog {
+func (l *readList) take() *window {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queues) == 0 {
+	if len(l.windows) == 0 {
 		return nil
 	}
-	q := l.queues[0]
-	l.queues[0] = nil
-	l.queues = l.queues[1:]
-	return q
+	w := l.windows[0]
+	l.windows[0] = nil
+	l.windows = l.windows[1:]
+	return w
 }
 
 // readLoop is one of the goroutines that fill windows from the store.
 func (b *Broker) readLoop() {
 	for {
-		q := b.readers.take()
-		if q == nil {
+		w := b.readers.take()
+		if w == nil {
 			select {
 			case <-b.readers.kick:
 				continue
@@ -48,15 +48,15 @@ func (b *Broker) readLoop() {
 				return
 			}
 		}
-		q.refill()
+		w.q.refill(w)
 	}
 }
 
-// refill reads what the window wants, once each side.
-func (q *backlog) refill() {
+// refill reads what the window wants, once each side. No other reader has the window in hand.
+func (q *backlog) refill(w *window) {
 	q.mu.Lock()
-	w := q.win
-	if w == nil {
+	if q.win != w {
+		// The lane was closed, and may have been opened again with another window.
 		q.mu.Unlock()
 		return
 	}
@@ -227,12 +227,17 @@ func (b *Broker) wheelLoop() {
 // wakeHeap orders backlogs by wake.at, for container/heap.
 type wakeHeap []*backlog
 
-func (h wakeHeap) Len() int           { return len(h) }
-func (h wakeHeap) Less(i, j int) bool { return h[i].wake.at.Before(h[j].wake.at) }
+// Len implements heap.Interface.
+func (h *wakeHeap) Len() int { return len(*h) }
 
-func (h wakeHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].wake.place, h[j].wake.place = i, j
+// Less implements heap.Interface.
+func (h *wakeHeap) Less(i, j int) bool { return (*h)[i].wake.at.Before((*h)[j].wake.at) }
+
+// Swap implements heap.Interface.
+func (h *wakeHeap) Swap(i, j int) {
+	list := *h
+	list[i], list[j] = list[j], list[i]
+	list[i].wake.place, list[j].wake.place = i, j
 }
 
 // Push implements heap.Interface.

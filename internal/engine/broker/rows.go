@@ -19,6 +19,10 @@ func (d Due) before(e Due) bool {
 	return d.VisibleAt < e.VisibleAt || d.VisibleAt == e.VisibleAt && d.Seq < e.Seq
 }
 
+// keepRows is the capacity that an empty list of messages keeps; a larger one goes back to the collector, so that what a
+// queue needed once does not stay with it.
+const keepRows = 1024
+
 // fifo is a queue of messages in memory.
 type fifo struct {
 	rows []Row
@@ -43,14 +47,19 @@ func (f *fifo) pop() {
 	f.head++
 	if f.head == len(f.rows) {
 		f.rows, f.head = f.rows[:0], 0
+		if cap(f.rows) > keepRows {
+			f.rows = nil
+		}
 	}
 }
 
 // set replaces the content by rows, which may be a part of the old one.
 func (f *fifo) set(rows []Row) {
-	old := f.rows
-	f.rows = append(old[:0], rows...)
-	clear(old[min(len(f.rows), len(old)):])
+	had := len(f.rows)
+	f.rows = append(f.rows[:0], rows...)
+	if had > len(f.rows) {
+		clear(f.rows[len(f.rows):had])
+	}
 	f.head = 0
 }
 
@@ -80,6 +89,9 @@ func (h *dueHeap) pop() Row {
 	rows[0], rows[last] = rows[last], Row{}
 	rows = rows[:last]
 	*h = rows
+	if last == 0 && cap(rows) > keepRows {
+		*h = nil
+	}
 	for i := 0; ; {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {

@@ -85,11 +85,11 @@ func (l *sendList) close(err error) {
 }
 
 // Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
-// of. The bodies belong to the broker from then on: nobody may write to them. A nil delay is none; limits and defaults
-// of the producer's dialect are the caller's business.
+// of. The bodies belong to the broker from then on: nobody may write to them, and what they are cut from stays in memory
+// with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
 //
 // Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
-// (10104) for a queue that was not declared; Limit for what no group commit could hold; what the store refuses. After an
+// (10104) for a queue that was not declared; Limit and Invalid for what no store takes; what the store refuses. After an
 // Unavailable or the end of ctx the messages may still have been accepted, all or none.
 func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
 	q, err := b.named(queueName)
@@ -98,6 +98,9 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 	}
 	c := &call{q: q, drafts: drafts, done: make(chan error, 1)}
 	for i := range drafts {
+		if err := checkDraft(i, &drafts[i]); err != nil {
+			return queue.Metrics{}, err
+		}
 		c.size += len(drafts[i].Body) + queue.RowOverhead
 	}
 	if len(drafts) == 0 || len(drafts) > b.bounds.GroupRows {
@@ -117,6 +120,18 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 		return queue.Metrics{}, err
 	}
 	return b.metrics(ctx, q, sendMetricsAge), nil
+}
+
+// checkDraft refuses what no store takes, before it joins a group that it would spoil.
+func checkDraft(i int, d *queue.Draft) error {
+	if d.Format < queue.JSON || d.Format > queue.V8 {
+		return fault.New(fault.Invalid, queue.CodeBodyInvalid, "message %d has no known content type", i).
+			WithHint("send it as json, text, bytes or v8")
+	}
+	if most := queue.LimitsOf(queue.Runlot).MessageBytes; len(d.Body) > most {
+		return fault.New(fault.Limit, queue.CodeMessageSize, "message %d: message length of %d bytes exceeds limit of %d", i, len(d.Body), most)
+	}
+	return nil
 }
 
 var errSendTimeout = errors.New("the commit took too long")
@@ -343,7 +358,7 @@ func (f *flusher) drainOnce() ([]Row, error) {
 	b := f.b
 	now := time.Now()
 	first := max(b.lastSeq+1, SeqAt(now))
-	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows)); err != nil {
+	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows), queue.SeqReserveIdle); err != nil {
 		return nil, err
 	}
 	if floor := time.UnixMilli(b.highestDueMark); now.Before(floor) {
@@ -387,18 +402,18 @@ func (b *Broker) learn(id int32) *backlog {
 func (b *Broker) assign(ctx context.Context, now time.Time, n int) (int64, error) {
 	first := max(b.lastSeq+1, SeqAt(now))
 	limit := first + int64(n)
-	if err := b.reserve(ctx, now, limit); err != nil {
+	if err := b.reserve(ctx, now, limit, queue.SeqReserve); err != nil {
 		return 0, err
 	}
 	b.lastSeq = limit - 1
-	if b.reserved.Load()-limit < int64(queue.SeqReserve/time.Millisecond/2)<<SeqBits {
+	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<SeqBits {
 		poke(b.reserveKick)
 	}
 	return first, nil
 }
 
-// reserve makes sure that Seqs below limit are reserved, and when they are not, reserves well beyond it.
-func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64) error {
+// reserve makes sure that Seqs below limit are reserved, and when they are not, reserves ahead of it.
+func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead time.Duration) error {
 	if b.reserved.Load() >= limit {
 		return nil
 	}
@@ -409,7 +424,7 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64) error 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	limit = max(limit, SeqAt(now)) + int64(queue.SeqReserve/time.Millisecond)<<SeqBits
+	limit = max(limit, SeqAt(now)) + ahead.Milliseconds()<<SeqBits
 	if err := b.store.Reserve(ctx, limit); err != nil {
 		return fmt.Errorf("reserve sequence numbers: %w", err)
 	}
@@ -423,7 +438,7 @@ func (b *Broker) reserveLoop() {
 	for {
 		select {
 		case <-b.reserveKick:
-			if err := b.reserve(b.work, time.Now(), b.reserved.Load()+1); err != nil && b.work.Err() == nil {
+			if err := b.reserve(b.work, time.Now(), b.reserved.Load()+1, queue.SeqReserve); err != nil && b.work.Err() == nil {
 				b.log.Warn("cannot reserve sequence numbers ahead", "error", fault.Detail(err))
 			}
 		case <-b.work.Done():

@@ -70,6 +70,8 @@ func TestSendRefusesBadInput(t *testing.T) {
 		{"unknown queue", "nowhere", []queue.Draft{draft("x")}, fault.NotFound, queue.CodeQueueNotFound},
 		{"no message", "a", nil, fault.Limit, queue.CodeBatchCount},
 		{"too many", "a", []queue.Draft{draft("1"), draft("2"), draft("3"), draft("4")}, fault.Limit, queue.CodeBatchCount},
+		{"no format", "a", []queue.Draft{{Body: []byte("x")}}, fault.Invalid, queue.CodeBodyInvalid},
+		{"message too large", "a", []queue.Draft{draft(strings.Repeat("x", 128<<10+1))}, fault.Limit, queue.CodeMessageSize},
 		{"too large", "a", []queue.Draft{draft(strings.Repeat("x", 1000))}, fault.Limit, queue.CodeBatchSize},
 	} {
 		t.Run(c.name, func(t *testing.T) {

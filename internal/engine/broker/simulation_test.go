@@ -20,7 +20,7 @@ import (
 
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "run only the simulation with this seed")
-	simRuns = flag.Int("sim.runs", 60, "number of simulations")
+	simRuns = flag.Int("sim.runs", 30, "number of simulations")
 )
 
 // state is what a store may hold of a message.

@@ -26,6 +26,7 @@ func (b *Broker) sweepLoop() {
 			return
 		}
 	}
+	b.exact.Store(true)
 	close(b.counted)
 	marks := time.NewTicker(queue.MarksEvery)
 	defer marks.Stop()

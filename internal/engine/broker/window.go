@@ -20,6 +20,7 @@ import (
 // A read of either side overlaps with commits. What commits while it runs is remembered (tail, dueTail) and merged when
 // it ends. Window has no lock: the backlog's guards it.
 type window struct {
+	q      *backlog
 	bounds *Bounds
 	// lanes is the number of open lanes to share the memory with.
 	lanes func() int
@@ -369,6 +370,20 @@ func (w *window) expire(seq int64) {
 	}
 	w.cursor = max(w.cursor, seq)
 	w.generation++
+}
+
+// nextVisible returns when the next delayed message can become visible, in memory or beyond the horizon, if that is
+// before wakeAt.
+func (w *window) nextVisible(now, wakeAt time.Time) time.Time {
+	for _, h := range []dueHeap{w.due, w.suspects} {
+		if len(h) > 0 {
+			wakeAt = earlier(wakeAt, time.UnixMilli(h[0].VisibleAt))
+		}
+	}
+	if w.horizon != never && now.UnixMilli() < w.horizon.VisibleAt {
+		wakeAt = earlier(wakeAt, time.UnixMilli(w.horizon.VisibleAt))
+	}
+	return wakeAt
 }
 
 // dueMark returns a time below which no delayed message is in the window or beyond its horizon.

@@ -89,6 +89,7 @@ var sections = []section{
 			{"LaneReaders", queue.LaneReaders, "reads", "the database: reads of waiting messages at a time, per database"},
 			{"StoreReaders", queue.StoreReaders, "connections", "the database: connections that read, per database"},
 			{"SeqReserve", queue.SeqReserve, "", "restarts: how far ahead of the clock sequence numbers are reserved"},
+			{"SeqReserveIdle", queue.SeqReserveIdle, "", "the same, for a look at the inbox while nobody sends"},
 			{"MarksEvery", queue.MarksEvery, "", "the database: the pause between two records of how far queues are settled"},
 			{"ExpireRows", queue.ExpireRows, messages, "latency: one step of deleting what outlived its retention"},
 			{"ExpireEvery", queue.ExpireEvery, "", "the database: the pause between two looks at a queue that holds messages"},

@@ -1,0 +1,27 @@
+package memory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/memory"
+	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/storetest"
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Subject {
+		db := memory.NewDatabase()
+		return storetest.Subject{
+			Store:   db.Open(),
+			Another: func(*testing.T) broker.Store { return db.Open() },
+			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
+				t.Helper()
+				if err := db.Enqueue(queueName, body, delay); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Sever: func(*testing.T) { db.Crash(nil) },
+		}
+	})
+}
