@@ -45,8 +45,16 @@ generate: ## write the files that are generated from code
 	go generate ./...
 
 .PHONY: bench
-bench: deps ## measure, next to the peers; writes bench/results.json
-	go run -trimpath ./bench $(ARGS)
+bench: deps bench/node_modules/.package-lock.json ## measure, next to the peers; writes bench/results.json
+	@cd bench && go build -trimpath -o ../bin/bench .
+	@bin/bench $(ARGS)
+
+# The peers have a Go module and an npm package of their own, so that nothing of theirs comes near the product. npm writes
+# .package-lock.json last.
+bench/node_modules/.package-lock.json: bench/package.json bench/package-lock.json
+	@echo "fetching the benchmarks' peers (npm ci)"
+	@cd bench && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 .PHONY: clean
 clean: ## remove what was built and fetched; .runlot folders stay

@@ -213,8 +213,14 @@ func (d *Daemon) databaseOf(ctx context.Context, m *app.Manifest) (*database, er
 
 // opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the
 // user's may have changed, so that it is asked for and judged each time.
-func (d *Daemon) opener(name string) func(context.Context) (storeCloser, workerd.Database, error) {
-	return func(ctx context.Context) (storeCloser, workerd.Database, error) {
+func (d *Daemon) opener(name string) func(context.Context) (Store, workerd.Database, error) {
+	if d.o.Store != nil {
+		return func(ctx context.Context) (Store, workerd.Database, error) {
+			store, err := d.o.Store(ctx, name)
+			return store, workerd.Database{}, err
+		}
+	}
+	return func(ctx context.Context) (Store, workerd.Database, error) {
 		a, err := d.servers.Open(ctx, name)
 		if err != nil {
 			return nil, workerd.Database{}, err

@@ -18,7 +18,7 @@ import (
 // first loses its ownership, as it does when PostgreSQL restarts.
 type database struct {
 	name   string
-	open   func(ctx context.Context) (storeCloser, workerd.Database, error)
+	open   func(ctx context.Context) (Store, workerd.Database, error)
 	log    *slog.Logger
 	notice func(text string)
 
@@ -34,13 +34,7 @@ type database struct {
 	done chan struct{} // closed when run has returned
 }
 
-// storeCloser is a store that holds connections.
-type storeCloser interface {
-	broker.Store
-	Close(ctx context.Context) error
-}
-
-func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (storeCloser, workerd.Database, error)) *database {
+func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (Store, workerd.Database, error)) *database {
 	return &database{name: name, open: open, log: log.With("database", name), notice: notice, change: make(chan struct{})}
 }
 
@@ -116,7 +110,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	return b, closeStore, nil
 }
 
-func (d *database) closeStore(store storeCloser) {
+func (d *database) closeStore(store Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), queue.ReleaseTime)
 	defer cancel()
 	if err := store.Close(ctx); err != nil {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
 
@@ -29,6 +31,9 @@ type Options struct {
 	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
 	// database without one is kept in the embedded PostgreSQL.
 	DatabaseURLs map[string]string
+	// Store, when set, opens the store of a database in place of PostgreSQL's, so that a benchmark can tell what PostgreSQL
+	// costs in the same wiring.
+	Store func(ctx context.Context, database string) (Store, error)
 	// Clean deletes the state folder first.
 	Clean bool
 	// Watch rebuilds an app when its files change.
@@ -43,6 +48,12 @@ type Options struct {
 	Log *slog.Logger
 	// Observer is told what happens.
 	Observer Observer
+}
+
+// Store is a store that holds connections.
+type Store interface {
+	broker.Store
+	Close(ctx context.Context) error
 }
 
 // maxPort is the last TCP port.
