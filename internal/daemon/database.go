@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // database is the queues of one PostgreSQL database: it keeps a broker running over it, and starts another when the
@@ -31,7 +32,7 @@ type database struct {
 
 // storeCloser is a store that holds connections.
 type storeCloser interface {
-	broker.Store
+	store.Store
 	Close(ctx context.Context) error
 }
 

@@ -1,5 +1,5 @@
 // Package postgres keeps the messages of one database in the schema runlot_queue of a PostgreSQL (15 or later): it is the
-// broker.Store that production runs on.
+// store.Store that production runs on.
 //
 // One session advisory lock makes its holder the owner. The owner's sessions are named runlot/<epoch>; whoever takes the
 // ownership raises the epoch, ends the sessions of every earlier one and waits until they are gone, so that no write of

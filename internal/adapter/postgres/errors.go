@@ -11,11 +11,11 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Codes of the faults that Open returns; those of the store's methods are queue.CodeStorageFull and
-// broker.CodeOwnershipLost.
+// store.CodeOwnershipLost.
 const (
 	CodeDatabaseURL         = "database_url"
 	CodeDatabaseUnavailable = "database_unavailable"
@@ -28,7 +28,7 @@ const (
 )
 
 func ownershipLost() *fault.Error {
-	return fault.New(fault.Conflict, broker.CodeOwnershipLost, "this node does not own the queues of the database")
+	return fault.New(fault.Conflict, store.CodeOwnershipLost, "this node does not own the queues of the database")
 }
 
 func unavailable(err error) *fault.Error {

@@ -14,7 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func TestOpenTwiceAndAtOnce(t *testing.T) {
@@ -127,7 +127,7 @@ func TestCommitsAreSynchronous(t *testing.T) {
 		CREATE TRIGGER witness AFTER INSERT OR DELETE ON runlot_queue.message EXECUTE FUNCTION runlot_queue.witness()`)
 	rows := o.rows(1)
 	must(t, o.Append(t.Context(), rows))
-	must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(rows)}))
+	must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	if got := one[[]string](t, conn, "SELECT array_agg(setting) FROM runlot_queue.witness"); !slices.Equal(got, []string{"on", "on"}) {
 		t.Errorf("writes ran with synchronous_commit %v", got)
 	}

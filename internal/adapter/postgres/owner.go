@@ -13,7 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // The advisory locks of a database: its holder is the owner, or migrates the schema. The numbers are the first eight
@@ -44,41 +44,41 @@ func (t *tenure) name() string { return sessionName + strconv.FormatInt(t.epoch,
 // Acquire makes the caller the owner. It asks for the lock again and again instead of waiting inside the server, where
 // a waiting statement would keep a snapshot open and with it every dead row of the database. What this store held before
 // is released first.
-func (s *Store) Acquire(ctx context.Context) (broker.Ownership, error) {
+func (s *Store) Acquire(ctx context.Context) (store.Ownership, error) {
 	if err := s.Release(ctx); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	defer s.leave()
 	conn, err := connect(ctx, s.config, idleName)
 	if err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	own, err := s.takeOver(ctx, conn)
 	if err != nil {
 		closeNow(ctx, conn)
-		return broker.Ownership{}, classify(err)
+		return store.Ownership{}, classify(err)
 	}
 	return own, nil
 }
 
-func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (broker.Ownership, error) {
+func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (store.Ownership, error) {
 	if err := lock(ctx, conn, ownerLock); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	q := query.New(conn)
 	row, err := q.TakeOver(ctx, s.node)
 	if err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	t := &tenure{epoch: row.Epoch, conn: conn}
 	if _, err := conn.Exec(ctx, "SELECT set_config('application_name', $1, false)", t.name()); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	if err := endEarlier(ctx, q, row.Epoch); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	t.held, t.lose = context.WithCancel(context.WithoutCancel(ctx))
 	t.adder, t.settler = newWriter(s, t), newWriter(s, t)
@@ -87,7 +87,7 @@ func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (broker.Ownership,
 	t.watch.Go(func() { s.watchSession(watching, t) })
 	s.tenure.Store(t)
 	s.readers.Reset()
-	return broker.Ownership{Store: uint64(row.StoreID), Epoch: row.Epoch, NextSeq: row.NextSeq, Lost: t.held.Done()}, nil
+	return store.Ownership{Store: uint64(row.StoreID), Epoch: row.Epoch, NextSeq: row.NextSeq, Lost: t.held.Done()}, nil
 }
 
 // lock takes a session advisory lock, trying until ctx ends.

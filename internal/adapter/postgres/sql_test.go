@@ -18,7 +18,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 const sendSQL = "SELECT runlot_queue.send($1, $2)"
@@ -272,8 +272,8 @@ func TestViewOfMessages(t *testing.T) {
 	rows[2].VisibleAt, rows[2].Failures = 1, 3
 	must(t, o.Append(t.Context(), rows))
 	moved := o.next + 1
-	must(t, o.Apply(t.Context(), &broker.Change{Move: []broker.Move{{
-		From: broker.Key{Queue: o.queue, Seq: rows[0].Seq}, To: broker.Key{Queue: o.queue, Seq: moved},
+	must(t, o.Apply(t.Context(), &store.Change{Move: []store.Move{{
+		From: store.Key{Queue: o.queue, Seq: rows[0].Seq}, To: store.Key{Queue: o.queue, Seq: moved},
 	}}}))
 	app := o.d.app(t)
 	exec(t, app, sendSQL, "jobs", `{"in":"box"}`)
@@ -408,7 +408,7 @@ func TestReadsStartAboveDeadRows(t *testing.T) {
 	for range 4 {
 		dead := o.rows(5_000)
 		must(t, o.Append(t.Context(), dead))
-		must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(dead)}))
+		must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(dead)}))
 	}
 	cursor := o.next
 	must(t, o.Append(t.Context(), o.rows(10)))

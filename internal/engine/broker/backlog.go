@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // backlog is what the broker knows of one queue.
@@ -55,7 +56,7 @@ type idleAge struct {
 // sendMetricsAge is how old the age of a queue without a lane may be in the answer to a send.
 const sendMetricsAge = time.Second
 
-func newBacklog(b *Broker, info *QueueInfo) *backlog {
+func newBacklog(b *Broker, info *store.QueueInfo) *backlog {
 	return &backlog{
 		b: b, id: info.ID, name: info.Name,
 		newest:    b.own.NextSeq - 1,
@@ -67,7 +68,7 @@ func newBacklog(b *Broker, info *QueueInfo) *backlog {
 }
 
 // publish tells the queue of messages that were committed, in order of Seq. The gate of whoever committed them is held.
-func (q *backlog) publish(rows []Row, now time.Time) {
+func (q *backlog) publish(rows []store.Row, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.count == 0 && q.b.exact.Load() {
@@ -96,7 +97,7 @@ func (q *backlog) publish(rows []Row, now time.Time) {
 }
 
 // publishIdle notes a message of a queue without a lane.
-func (q *backlog) publishIdle(r *Row) {
+func (q *backlog) publishIdle(r *store.Row) {
 	if r.VisibleAt > 0 {
 		q.dueMark = min(q.dueMark, r.VisibleAt)
 	} else if q.idle.oldest.IsZero() {
@@ -260,7 +261,7 @@ func (b *Broker) metrics(ctx context.Context, q *backlog, maxAge time.Duration) 
 	now := time.Now()
 	q.mu.Lock()
 	stale := q.win == nil && (q.idle.readAt.IsZero() || now.Sub(q.idle.readAt) > maxAge)
-	after, newest, due := q.readyMark-1, q.newest, Due{VisibleAt: q.dueMark}
+	after, newest, due := q.readyMark-1, q.newest, store.Due{VisibleAt: q.dueMark}
 	if !stale {
 		defer q.mu.Unlock()
 		return q.metrics(now)
@@ -277,7 +278,7 @@ func (b *Broker) metrics(ctx context.Context, q *backlog, maxAge time.Duration) 
 }
 
 // readOldest looks into the store for the message of q that has been visible longest.
-func (b *Broker) readOldest(ctx context.Context, q *backlog, after, newest int64, due Due, now time.Time) (time.Time, bool) {
+func (b *Broker) readOldest(ctx context.Context, q *backlog, after, newest int64, due store.Due, now time.Time) (time.Time, bool) {
 	ready, err := b.store.ReadReady(ctx, q.id, after, newest, 1, 1)
 	if err != nil {
 		return time.Time{}, false

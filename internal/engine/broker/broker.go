@@ -13,6 +13,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Broker is the one owner of a database's queues, from Start to Stop or to the loss of the ownership. A Broker runs once;
@@ -20,7 +21,7 @@ import (
 //
 // Order of locks: settleGate, appendGate, reserveGate, mu, backlog.mu, then the locks of sends, settles, readers and wheel.
 type Broker struct {
-	store  Store
+	store  store.Store
 	log    *slog.Logger
 	bounds Bounds
 
@@ -56,7 +57,7 @@ type Broker struct {
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
 	lanes atomic.Int64
 
-	own  Ownership
+	own  store.Ownership
 	work context.Context //nolint:containedctx // the lifetime of the goroutines, ended by Stop or by the loss of ownership
 	end  context.CancelCauseFunc
 	// stopping is closed when the flusher and the settler shall finish what waits and return.
@@ -182,7 +183,7 @@ func (b *Broker) over(err error) error {
 		return context.Cause(b.work)
 	default:
 	}
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == CodeOwnershipLost {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == store.CodeOwnershipLost {
 		return errOwnershipLost
 	}
 	return nil
@@ -280,7 +281,7 @@ func (b *Broker) Declare(ctx context.Context, names []string) error {
 }
 
 // know adds queues that are not known yet.
-func (b *Broker) know(infos []QueueInfo) {
+func (b *Broker) know(infos []store.QueueInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range infos {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Lane is a consumer's access to one queue: its supply of batches. A queue has as many as consumers ask for, one window
@@ -45,18 +46,18 @@ type lease struct {
 }
 
 // message makes what a handler sees of a row.
-func message(store uint64, r *Row) queue.Message {
+func message(database uint64, r *store.Row) queue.Message {
 	accepted := r.Seq
 	if r.Origin != 0 {
 		accepted = r.Origin
 	}
 	return queue.Message{
-		Seq: r.Seq, ID: queue.NewID(store, accepted), Format: r.Format, Body: r.Body,
+		Seq: r.Seq, ID: queue.NewID(database, accepted), Format: r.Format, Body: r.Body,
 		SentAt: time.UnixMilli(r.SentAt), Failures: int(r.Failures), Losses: int(r.Losses),
 	}
 }
 
-func (l *lease) add(store uint64, r *Row) {
+func (l *lease) add(database uint64, r *store.Row) {
 	n := len(l.batch.Messages)
 	if r.VisibleAt > 0 && l.visibleAt == nil {
 		l.visibleAt = make([]int64, n, cap(l.batch.Messages))
@@ -64,16 +65,16 @@ func (l *lease) add(store uint64, r *Row) {
 	if l.visibleAt != nil {
 		l.visibleAt = append(l.visibleAt, r.VisibleAt)
 	}
-	l.batch.Messages = append(l.batch.Messages, message(store, r))
+	l.batch.Messages = append(l.batch.Messages, message(database, r))
 	if n == 0 || r.SentAt < l.oldest {
 		l.oldest = r.SentAt
 	}
 }
 
 // row is the row of message i as it was when it was leased.
-func (l *lease) row(queueID int32, i int) Row {
+func (l *lease) row(queueID int32, i int) store.Row {
 	m := &l.batch.Messages[i]
-	r := Row{
+	r := store.Row{
 		Queue: queueID, Seq: m.Seq, Format: m.Format, Failures: int16(m.Failures), Losses: int16(m.Losses),
 		SentAt: m.SentAt.UnixMilli(), Body: m.Body,
 	}
@@ -104,7 +105,7 @@ func (b *Broker) Lane(queueName string) (*Lane, error) {
 		b.lanes.Add(1)
 		q.win = &window{
 			q: q, bounds: &b.bounds, lanes: func() int { return int(b.lanes.Load()) },
-			cursor: q.readyMark - 1, horizon: Due{VisibleAt: q.dueMark},
+			cursor: q.readyMark - 1, horizon: store.Due{VisibleAt: q.dueMark},
 		}
 		q.pump(time.Now())
 	}
@@ -131,7 +132,7 @@ func (q *backlog) closeLane(l *Lane, reason error) {
 		}
 		return wt.lane == l
 	})
-	var back []Row
+	var back []store.Row
 	for batch, ls := range q.leases {
 		if ls.lane != l || ls.settling {
 			continue

@@ -5,12 +5,13 @@ import (
 	"log/slog"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Options are what a broker is made of.
 type Options struct {
 	// Store keeps the messages. The broker releases it in Stop.
-	Store Store
+	Store store.Store
 	// Log takes what an operator should know; nil discards it.
 	Log *slog.Logger
 	// Bounds are the sizes of what is held in memory and of what goes to the store at once. A field that is 0 takes the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // call is one Send that waits for its commit.
@@ -166,7 +167,7 @@ func (b *Broker) answer(calls []*call, err error) {
 type flusher struct {
 	b         *Broker
 	group     []*call
-	rows      []Row
+	rows      []store.Row
 	nextDrain time.Time
 	drainWait backoff
 }
@@ -291,7 +292,7 @@ func (f *flusher) stamp(calls []*call) error {
 		floor := int64(-1)
 		for i := range c.drafts {
 			d := &c.drafts[i]
-			row := Row{Queue: c.q.id, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
+			row := store.Row{Queue: c.q.id, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
 			if d.Delay != nil && *d.Delay > 0 {
 				if floor < 0 {
 					floor = c.q.dueFloor()
@@ -344,7 +345,7 @@ func (f *flusher) drain() time.Duration {
 }
 
 // bodies is the sum of the body bytes of rows.
-func bodies(rows []Row) int {
+func bodies(rows []store.Row) int {
 	n := 0
 	for i := range rows {
 		n += len(rows[i].Body)
@@ -354,10 +355,10 @@ func bodies(rows []Row) int {
 
 // drainOnce moves one group out of the inbox. Its messages get no time to be visible at that lies before a recorded
 // mark, even when the clock was set back.
-func (f *flusher) drainOnce() ([]Row, error) {
+func (f *flusher) drainOnce() ([]store.Row, error) {
 	b := f.b
 	now := time.Now()
-	first := max(b.lastSeq+1, SeqAt(now))
+	first := max(b.lastSeq+1, store.SeqAt(now))
 	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows), queue.SeqReserveIdle); err != nil {
 		return nil, err
 	}
@@ -393,20 +394,20 @@ func (b *Broker) learn(id int32) *backlog {
 		b.log.Warn("cannot load the queues that SQL declared; trying again", "error", fault.Detail(err))
 		if err := wait.wait(b.work); err != nil {
 			// A queue of nobody: the broker is ending, and the next owner reads the messages from the store.
-			return newBacklog(b, &QueueInfo{ID: id})
+			return newBacklog(b, &store.QueueInfo{ID: id})
 		}
 	}
 }
 
 // assign returns the first of n Seqs in a row, all reserved. appendGate is held.
 func (b *Broker) assign(ctx context.Context, now time.Time, n int) (int64, error) {
-	first := max(b.lastSeq+1, SeqAt(now))
+	first := max(b.lastSeq+1, store.SeqAt(now))
 	limit := first + int64(n)
 	if err := b.reserve(ctx, now, limit, queue.SeqReserve); err != nil {
 		return 0, err
 	}
 	b.lastSeq = limit - 1
-	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<SeqBits {
+	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<store.SeqBits {
 		poke(b.reserveKick)
 	}
 	return first, nil
@@ -424,7 +425,7 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	limit = max(limit, SeqAt(now)) + ahead.Milliseconds()<<SeqBits
+	limit = max(limit, store.SeqAt(now)) + ahead.Milliseconds()<<store.SeqBits
 	if err := b.store.Reserve(ctx, limit); err != nil {
 		return fmt.Errorf("reserve sequence numbers: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // settlement is a batch whose decisions wait to be carried out.
@@ -128,8 +129,8 @@ func mismatch(batch *queue.Batch, decisions []queue.Decision) error {
 type settler struct {
 	b      *Broker
 	group  []*settlement
-	change Change
-	moved  []Row
+	change store.Change
+	moved  []store.Row
 	// refused are settlements that the store did not take for a reason of their own; they are tried again at retryAt.
 	refused []*settlement
 	retryAt time.Time
@@ -311,15 +312,15 @@ func (s *settler) fill(group []*settlement, moves int) error {
 				continue
 			}
 			d := &one.decisions[i]
-			key := Key{Queue: one.q.id, Seq: d.Seq}
+			key := store.Key{Queue: one.q.id, Seq: d.Seq}
 			switch d.Verdict {
 			case queue.Retry:
-				c.Retry = append(c.Retry, Retry{
+				c.Retry = append(c.Retry, store.Retry{
 					Key: key, Failures: int16(d.Failures), Losses: int16(d.Losses),
 					VisibleAt: max(visibleAfter(now, d.Delay), floor),
 				})
 			case queue.DeadLetter:
-				c.Move = append(c.Move, Move{From: key, To: Key{Queue: one.dead.id, Seq: seq}})
+				c.Move = append(c.Move, store.Move{From: key, To: store.Key{Queue: one.dead.id, Seq: seq}})
 				seq++
 			case queue.Ack, queue.Drop:
 				c.Delete = append(c.Delete, key)
@@ -348,7 +349,7 @@ func (s *settler) tell(group []*settlement) {
 
 // settled ends a lease whose decisions were committed. It takes the retries and moves of the settlement off the front of
 // those of its group, and appends the rows of the moves to moved.
-func (q *backlog) settled(s *settlement, retries []Retry, moves []Move, moved *[]Row, now time.Time) ([]Retry, []Move) {
+func (q *backlog) settled(s *settlement, retries []store.Retry, moves []store.Move, moved *[]store.Row, now time.Time) ([]store.Retry, []store.Move) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l, w := s.lease, q.win
@@ -363,7 +364,7 @@ func (q *backlog) settled(s *settlement, retries []Retry, moves []Move, moved *[
 		}
 		delayed := l.visibleAt != nil && l.visibleAt[i] > 0
 		q.dueMoved = q.dueMoved || delayed
-		if w != nil && w.readingDue && delayed && w.horizon.before(Due{VisibleAt: l.visibleAt[i], Seq: s.decisions[i].Seq}) {
+		if w != nil && w.readingDue && delayed && w.horizon.Before(store.Due{VisibleAt: l.visibleAt[i], Seq: s.decisions[i].Seq}) {
 			// The horizon came nearer while it was leased, with the same consequence.
 			w.generation++
 		}

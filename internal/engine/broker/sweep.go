@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // sweepLoop does what has no hurry: it counts the messages once, records marks, and deletes what outlived its retention.
@@ -103,7 +104,7 @@ func (b *Broker) saveMarks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var moved []Mark
+	var moved []store.Mark
 	now := time.Now()
 	for _, q := range b.all() {
 		if m, ok := q.mark(now); ok {
@@ -123,16 +124,16 @@ func (b *Broker) saveMarks(ctx context.Context) error {
 
 // mark returns the marks of q when there is reason to record them: the ready side moved. The time of the due side moves
 // with the clock, and is worth no write of its own.
-func (q *backlog) mark(now time.Time) (Mark, bool) {
+func (q *backlog) mark(now time.Time) (store.Mark, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ready, due := q.marks(now)
 	if ready <= q.savedReady && !q.dueMoved {
-		return Mark{}, false
+		return store.Mark{}, false
 	}
 	q.savedReady, q.dueMoved = ready, false
 	q.dueFloorMark = max(q.dueFloorMark, due)
-	return Mark{Queue: q.id, ReadyMark: ready, DueMark: due}, true
+	return store.Mark{Queue: q.id, ReadyMark: ready, DueMark: due}, true
 }
 
 // expireAll takes one step in every queue whose time has come, and returns the pause until the next round.
@@ -163,7 +164,7 @@ func (b *Broker) expire(q *backlog) (more bool, err error) {
 	q.mu.Lock()
 	idle := q.count <= 0 || now.Before(q.nextExpiry)
 	after := q.expired
-	before := min(SeqAt(now.Add(-q.retention)), q.newest+1)
+	before := min(store.SeqAt(now.Add(-q.retention)), q.newest+1)
 	q.mu.Unlock()
 	if idle || before <= after+1 {
 		return false, nil
@@ -189,7 +190,7 @@ func (b *Broker) expire(q *backlog) (more bool, err error) {
 }
 
 // forget takes messages out of the books that the store deleted: all up to the last of them. mu is held.
-func (q *backlog) forget(gone []Expired) {
+func (q *backlog) forget(gone []store.Expired) {
 	q.count -= int64(len(gone))
 	for _, e := range gone {
 		q.bytes -= int64(e.Bytes)

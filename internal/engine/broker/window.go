@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // window is the part of a queue that is in memory while a lane is open. It has two sides.
@@ -33,7 +34,7 @@ type window struct {
 	reading               bool
 	readTo                int64
 	askedRows, askedBytes int
-	tail                  []Row
+	tail                  []store.Row
 	tailBytes             int
 	tailCut               bool
 
@@ -43,11 +44,11 @@ type window struct {
 	suspects dueHeap
 	// dueBytes counts all three.
 	dueBytes int
-	horizon  Due
+	horizon  store.Due
 	// readingDue: a read of the due side is under way. dueTail is what was committed beyond the horizon since; dueTailCut
 	// says that some of it was not kept.
 	readingDue bool
-	dueTail    []Row
+	dueTail    []store.Row
 	dueTailCut bool
 
 	// generation changes when something happened that makes the result of a read under way worthless.
@@ -84,13 +85,13 @@ func (w *window) dueRoom() (rows, bytes int) {
 	return w.bounds.DueRows - w.dueRows(), w.share()/4 - w.dueBytes
 }
 
-func (w *window) pushReady(r *Row) {
+func (w *window) pushReady(r *store.Row) {
 	w.ready.push(r)
 	w.readyBytes += rowSize(r)
 }
 
 // commitReady takes a message in that was committed behind newest, the newest message known before it.
-func (w *window) commitReady(r *Row, newest int64) {
+func (w *window) commitReady(r *store.Row, newest int64) {
 	switch {
 	case w.reading:
 		w.remember(r)
@@ -102,7 +103,7 @@ func (w *window) commitReady(r *Row, newest int64) {
 }
 
 // remember keeps a message that was committed while the ready side catches up, as far as there is room.
-func (w *window) remember(r *Row) {
+func (w *window) remember(r *store.Row) {
 	rows, bytes := w.room()
 	if w.tailCut || len(w.tail) >= rows-w.askedRows || w.tailBytes >= bytes-2*w.askedBytes {
 		w.tailCut = true
@@ -142,7 +143,7 @@ func (w *window) ask(rows, bytes int) (askRows, askBytes int) {
 
 // endReady merges the result of a read of the ready side, but for messages in skip. newest is the newest message known
 // now. When the read stopped just short of readTo, the next one goes on with what was remembered.
-func (w *window) endReady(rows []Row, newest int64, skip map[int64]struct{}) {
+func (w *window) endReady(rows []store.Row, newest int64, skip map[int64]struct{}) {
 	for i := range rows {
 		if _, ok := skip[rows[i].Seq]; !ok {
 			w.pushReady(&rows[i])
@@ -176,9 +177,9 @@ func (w *window) forgetTail() {
 }
 
 // addDue takes a message in that was committed with a time to be visible at.
-func (w *window) addDue(r *Row) {
+func (w *window) addDue(r *store.Row) {
 	switch {
-	case !w.horizon.before(r.due()):
+	case !w.horizon.Before(r.Due()):
 		w.pushDue(r)
 		w.evict()
 	case !w.readingDue:
@@ -189,7 +190,7 @@ func (w *window) addDue(r *Row) {
 	}
 }
 
-func (w *window) pushDue(r *Row) {
+func (w *window) pushDue(r *store.Row) {
 	w.dueBytes += rowSize(r)
 	if r.Losses >= queue.LossesBeforeAlone {
 		w.suspects.push(r)
@@ -225,7 +226,7 @@ func (w *window) evict() {
 		w.pushDue(&all[i])
 	}
 	if keep < len(all) {
-		w.horizon = all[keep-1].due()
+		w.horizon = all[keep-1].Due()
 		w.generation++
 	}
 }
@@ -248,20 +249,20 @@ func (w *window) wantsDue(now time.Time) bool {
 
 // endDue merges the result of a read of the due side. Messages in skip are left out: they are about to be added by the
 // one who committed them. newest is the newest message known; one beyond it is about to be added too.
-func (w *window) endDue(rows []Row, newest int64, skip map[int64]struct{}) {
+func (w *window) endDue(rows []store.Row, newest int64, skip map[int64]struct{}) {
 	if w.dueTailCut {
 		return
 	}
 	horizon := never
 	if len(rows) > 0 {
-		horizon = rows[len(rows)-1].due()
+		horizon = rows[len(rows)-1].Due()
 	}
 	var tail map[int64]struct{}
 	if len(w.dueTail) > 0 {
 		tail = make(map[int64]struct{}, len(w.dueTail))
 	}
 	for i := range w.dueTail {
-		if r := &w.dueTail[i]; !horizon.before(r.due()) {
+		if r := &w.dueTail[i]; !horizon.Before(r.Due()) {
 			tail[r.Seq] = struct{}{}
 			w.pushDue(r)
 		}
@@ -286,11 +287,11 @@ func (w *window) forgetDueTail() {
 func (w *window) visible() int { return w.ready.len() + w.mature.len() }
 
 // since is when a message became visible, in milliseconds.
-func since(r *Row) int64 {
+func since(r *store.Row) int64 {
 	if r.VisibleAt > 0 {
 		return r.VisibleAt
 	}
-	return r.Seq >> SeqBits
+	return r.Seq >> store.SeqBits
 }
 
 // suspect returns whether a message that has to be delivered alone is visible, and since when.
@@ -316,14 +317,14 @@ func (w *window) oldest() *fifo {
 }
 
 // popTo appends the oldest visible messages to l, at most n.
-func (w *window) popTo(l *lease, store uint64, n int) {
+func (w *window) popTo(l *lease, database uint64, n int) {
 	for range n {
 		side := w.oldest()
 		if side == nil {
 			return
 		}
 		row := side.front()
-		l.add(store, row)
+		l.add(database, row)
 		if side == &w.ready {
 			w.readyBytes -= rowSize(row)
 		} else {
@@ -334,14 +335,14 @@ func (w *window) popTo(l *lease, store uint64, n int) {
 }
 
 // popSuspect appends the first suspect to l.
-func (w *window) popSuspect(l *lease, store uint64) {
+func (w *window) popSuspect(l *lease, database uint64) {
 	row := w.suspects.pop()
 	w.dueBytes -= rowSize(&row)
-	l.add(store, &row)
+	l.add(database, &row)
 }
 
 // putBack takes messages in again whose lease ended undecided.
-func (w *window) putBack(rows []Row) {
+func (w *window) putBack(rows []store.Row) {
 	back := w.ready.len()
 	for i := range rows {
 		if rows[i].VisibleAt > 0 {
@@ -351,7 +352,7 @@ func (w *window) putBack(rows []Row) {
 		}
 	}
 	if w.ready.len() > back {
-		slices.SortFunc(w.ready.all(), func(a, b Row) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(w.ready.all(), func(a, b store.Row) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // TestWindowIsBounded commits, reads and leases at random, and checks what the window holds against its bounds.
@@ -23,8 +24,8 @@ func TestWindowIsBounded(t *testing.T) {
 		w := &window{bounds: &bounds, lanes: func() int { return lanes }, horizon: never}
 		const largest = 300
 		var newest int64
-		row := func(visibleAt int64) *Row {
-			return &Row{Seq: newest + 1, VisibleAt: visibleAt, Losses: rapid.Int16Range(0, 3).Draw(t, "losses"), Body: make([]byte, rapid.IntRange(0, largest).Draw(t, "size"))}
+		row := func(visibleAt int64) *store.Row {
+			return &store.Row{Seq: newest + 1, VisibleAt: visibleAt, Losses: rapid.Int16Range(0, 3).Draw(t, "losses"), Body: make([]byte, rapid.IntRange(0, largest).Draw(t, "size"))}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"commit": func(*rapid.T) {
@@ -41,7 +42,7 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Skip()
 				}
 				w.beginReady(newest)
-				var rows []Row
+				var rows []store.Row
 				left := w.askedBytes
 				for seq := w.cursor + 1; seq <= w.readTo && len(rows) < w.askedRows; seq++ {
 					r := row(0)
@@ -72,11 +73,11 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Fatalf("%d due in %d bytes, bounds %+v", w.dueRows(), w.dueBytes, bounds)
 				}
 				size := 0
-				for _, rows := range [][]Row{w.due, w.suspects, w.mature.all()} {
+				for _, rows := range [][]store.Row{w.due, w.suspects, w.mature.all()} {
 					for i := range rows {
 						size += rowSize(&rows[i])
-						if w.horizon.before(rows[i].due()) {
-							t.Fatalf("a message beyond the horizon %+v: %+v", w.horizon, rows[i].due())
+						if w.horizon.Before(rows[i].Due()) {
+							t.Fatalf("a message beyond the horizon %+v: %+v", w.horizon, rows[i].Due())
 						}
 					}
 				}
