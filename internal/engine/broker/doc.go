@@ -11,6 +11,9 @@
 // not. One timer wakes the queues whose delayed messages or partial batches fall due. A sweeper counts the messages once,
 // records how far the queues are settled, and deletes what outlived its retention.
 //
+// The parts, from below: package store is the port to the database; window, the messages of one queue in memory; backlog,
+// what is known of every queue, with its leases and waiting calls. This package owns the goroutines and all writes.
+//
 // # What holds
 //
 // A message whose Send returned nil is delivered until a settlement that deletes it is committed, and never after that by

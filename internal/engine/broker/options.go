@@ -6,6 +6,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/window"
 )
 
 // Options are what a broker is made of.
@@ -49,5 +50,13 @@ func (b Bounds) orDefaults() Bounds {
 		ReadBytes:      cmp.Or(b.ReadBytes, queue.ReadBytes),
 		InboxRows:      cmp.Or(b.InboxRows, queue.InboxRows),
 		ExpireRows:     cmp.Or(b.ExpireRows, queue.ExpireRows),
+	}
+}
+
+// window are the bounds of what each queue holds in memory.
+func (b Bounds) window() window.Bounds {
+	return window.Bounds{
+		LaneRows: b.LaneRows, LaneBytes: b.LaneBytes, StoreLaneBytes: b.StoreLaneBytes, DueRows: b.DueRows,
+		ReadRows: b.ReadRows, ReadBytes: b.ReadBytes,
 	}
 }

@@ -1,4 +1,4 @@
-package broker
+package window
 
 import (
 	"math"
