@@ -7,6 +7,8 @@
 // read by a small pool. Rows are found by keyset alone, starting at a place that the owner knows, and the planner is
 // held to the indexes, so that neither dead rows nor stale statistics slow anything down.
 //
+// Package session opens the sessions and reads their errors, package schema prepares the database.
+//
 // Rows that SQL enqueued wait in the inbox table, because they commit in any order; the owner moves them to their
 // queues and numbers them.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -31,7 +32,7 @@ const (
 func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]store.Row, error) {
 	list, err := collect(ctx, s.readers, readReadySQL, queueID, after, upTo, rows, bytes)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return within(list, bytes), nil
 }
@@ -41,7 +42,7 @@ func (s *Store) ReadDue(ctx context.Context, queueID int32, after store.Due, upT
 	list, err := collect(ctx, s.readers, readDueSQL,
 		queueID, time.UnixMilli(after.VisibleAt), after.Seq, time.UnixMilli(upTo), rows, bytes)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return within(list, bytes), nil
 }
@@ -62,13 +63,13 @@ func within(rows []store.Row, bytes int) []store.Row {
 func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
 	conn, err := s.readers.Acquire(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	// The SELECT takes the snapshot. The one full scan of the store may choose its plan.
 	_, err = conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; SELECT 1`)
 	if err != nil {
-		closeNow(ctx, conn.Hijack())
-		return nil, classify(err)
+		session.Close(ctx, conn.Hijack())
+		return nil, session.Classify(err)
 	}
 	return &snapshot{conn: conn}, nil
 }
@@ -82,7 +83,7 @@ type snapshot struct {
 func (s *snapshot) Counts(ctx context.Context) (map[int32]store.Count, error) {
 	rows, err := query.New(s.conn).Counts(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	counts := make(map[int32]store.Count, len(rows))
 	for _, r := range rows {
@@ -98,5 +99,5 @@ func (s *snapshot) Close(ctx context.Context) error {
 		_, err = s.conn.Exec(ctx, "ROLLBACK")
 		s.conn.Release()
 	})
-	return classify(err)
+	return session.Classify(err)
 }

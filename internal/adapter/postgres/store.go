@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/schema"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -43,11 +45,11 @@ var _ store.Store = (*Store)(nil)
 // Open checks the server, brings the schema up to date, grants AppRole its rights and returns the store. It fails with a
 // fault of kind Environment for what an operator can mend, and Unavailable when the server does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	config, err := parse(o.URL)
+	config, err := session.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, config, o.AppRole, o.Log); err != nil {
+	if err := schema.Prepare(ctx, config, o.AppRole, o.Log); err != nil {
 		return nil, err
 	}
 	s := &Store{config: config, node: o.Node, log: o.Log, acquiring: make(chan struct{}, 1)}
@@ -64,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil
 	}
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return s, nil
 }
@@ -80,7 +82,7 @@ func (s *Store) Close(ctx context.Context) error {
 func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 	rows, err := query.New(s.readers).Queues(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	infos := make([]store.QueueInfo, len(rows))
 	for i, r := range rows {
