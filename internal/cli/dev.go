@@ -22,17 +22,23 @@ func devCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dev [DIR]...",
 		Short: "Run a project on this machine and reload it when its files change",
-		Long: `dev runs the project in DIR (this folder by default): its fetch handler on a local port, its queues
-from a PostgreSQL that runlot keeps in the state folder. Each batch is shown as it ends, with what the
-Worker logged. A changed file reloads the project; a project that does not build leaves the version
-before running. What was queued is still there after the next start.
+		Long: `dev runs the project in DIR (this folder by default): its fetch handler on a
+local port, its queues from a PostgreSQL that runlot keeps in the state folder.
+Each batch is shown as it ends, with what the Worker logged. A changed file
+reloads the project; a project that does not build leaves the version before
+running. What was queued is still there after the next start.
 
-Workers may reach private addresses here; celld lets them reach public ones only.`,
+Workers may reach private addresses here; celld lets them reach public ones
+only.`,
 		Example: `  runlot dev
   runlot dev ./my-app --port 3000
-  runlot dev ./api ./jobs                                  # ports 8787 and 8788, queues shared by database name
-  runlot dev --database-url postgres://me@localhost/mine   # your own PostgreSQL, 15 or newer
-  runlot dev --clean                                       # begin with empty queues`,
+  runlot dev --clean              # begin with empty queues
+
+  # two projects on ports 8787 and 8788 that name the same database
+  runlot dev ./api ./jobs
+
+  # a PostgreSQL of your own, 15 or newer
+  runlot dev --database-url postgres://me@localhost/mine`,
 		RunE: func(c *cobra.Command, dirs []string) error {
 			out := terminal.New(stdoutOf(c))
 			if len(dirs) == 0 {
@@ -47,19 +53,22 @@ Workers may reach private addresses here; celld lets them reach public ones only
 			}
 			o.Log = newLog(stderrOf(c), verbose)
 			o.Colour = out.Colour
-			o.Observer = console.New(out, time.Now)
+			screen := console.New(out, time.Now)
+			defer screen.Flush()
+			o.Observer = screen
 			return daemon.Run(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&o.Port, "port", "p", defaultPort, "port of the first project; each further one takes the next")
+	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project, N+1 of the next;\n0 picks free ones")
 	f.StringVar(&o.Host, "host", o.Host, "`ADDRESS` to listen on")
 	f.StringVar(&o.State, "state", "", "`FOLDER` that holds the queues (default DIR/.runlot)")
-	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one database of several")
-	f.BoolVar(&o.Clean, "clean", false, "delete the state folder first, with every message in it")
+	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
+	f.BoolVar(&o.Clean, "clean", false, "empty the state folder first, of every message in it")
 	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
 	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
-	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live, to set it to work")
+	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show what the parts report about themselves")
+	completeFolders(c, "state")
 	return c
 }

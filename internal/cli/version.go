@@ -16,7 +16,7 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the versions of the program, of workerd and of PostgreSQL",
 		Example: "  runlot version --json",
-		Args:    args(cobra.NoArgs),
+		Args:    args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			program := c.Root()
 			versions, err := daemon.VersionsOfParts(c.Context())

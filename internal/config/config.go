@@ -157,14 +157,18 @@ func find(dir, chosen string) (string, error) {
 			return "", unreadable(name, err)
 		}
 	}
+	where := dir
+	if filepath.Clean(dir) == "." {
+		where = "this folder"
+	}
 	switch len(present) {
 	case 0:
-		return "", fault.New(fault.NotFound, CodeMissing, "%s has no configuration: neither %s", dir, strings.Join(files, " nor ")).
+		return "", fault.New(fault.NotFound, CodeMissing, "%s has no configuration: neither %s", where, strings.Join(files, " nor ")).
 			WithHint("create runlot.json:\n\n%s", Example)
 	case 1:
 		return filepath.Join(dir, present[0]), nil
 	}
-	return "", fault.New(fault.Invalid, CodeAmbiguous, "%s has several configurations: %s", dir, strings.Join(present, ", ")).
+	return "", fault.New(fault.Invalid, CodeAmbiguous, "%s has several configurations: %s", where, strings.Join(present, ", ")).
 		WithHint("say which one with --config FILE, like --config %s, or keep one of them", present[0])
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
 )
@@ -29,11 +30,14 @@ type Daemon struct {
 	o       Options
 	paths   binaries.Paths
 	runtime *workerd.Runtime
-	servers *servers
+	servers *servers.Servers
 	gate    *binding.Gate
 	budget  *dispatch.Budget
 	hosts   []*host
 	began   time.Time
+	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
+	lock     *os.File
+	leftover bool
 
 	isolations map[string]*dispatch.Isolation // by app
 
@@ -76,6 +80,9 @@ type Checked struct {
 
 // Check builds and probes the first project of the options without running it.
 func Check(ctx context.Context, o Options) (*Checked, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -90,6 +97,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 }
 
 func newDaemon(o Options) (*Daemon, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
 	if err != nil {
 		return nil, err
@@ -104,15 +114,21 @@ func newDaemon(o Options) (*Daemon, error) {
 		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
 	}
-	d.servers = &servers{
-		install: paths.Postgres, dir: state, urls: o.DatabaseURLs, log: o.Log,
-		progress: o.Observer.Progress, notice: o.Observer.Notice, used: map[string]bool{},
-	}
+	d.servers = servers.New(servers.Options{
+		Install: paths.Postgres, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
+		Progress: o.Observer.Progress, Notice: o.Observer.Notice,
+	})
 	return d, nil
 }
 
 // start brings every app to life, in the order given.
 func (d *Daemon) start(ctx context.Context) error {
+	for _, dir := range d.o.Dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
+				WithHint("name the folder that holds runlot.json or wrangler.json")
+		}
+	}
 	if err := d.prepareState(); err != nil {
 		return err
 	}
@@ -140,80 +156,20 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// prepareState makes the state folder, and hides it from git.
-func (d *Daemon) prepareState() error {
-	if d.o.Clean {
-		if err := clean(d.o.State); err != nil {
-			return err
-		}
-	}
-	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
-	if err := os.MkdirAll(d.o.State, 0o711); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.WriteFile(filepath.Join(d.o.State, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	run := d.runDir()
-	if err := os.RemoveAll(run); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	if err := os.Mkdir(run, 0o700); err != nil {
-		return stateFault(d.o.State, err)
-	}
-	return nil
-}
-
-// clean deletes a state folder, and nothing that does not look like one.
-func clean(state string) error {
-	entries, err := os.ReadDir(state)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return stateFault(state, err)
-	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true}
-	for _, e := range entries {
-		if !known[e.Name()] {
-			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
-				WithHint("name another folder with --state, or delete it yourself")
-		}
-	}
-	if err := os.RemoveAll(state); err != nil {
-		return stateFault(state, err)
-	}
-	return nil
-}
-
-func stateFault(state string, err error) error {
-	reason := err
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		reason = p.Err
-	}
-	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
-		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
-}
-
 // newHost takes the app's port.
 func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, error) {
-	info, err := os.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
-			WithHint("name the folder that holds runlot.json or wrangler.json")
-	}
 	port := d.o.Port
 	if port != 0 {
 		port += number
 	}
 	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := d.listen(ctx, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
 			WithHint("stop what listens there, or choose another port with --port N (0 picks a free one)").WithCause(err)
 	case err != nil:
-		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s", address).
+		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s: %s", address, listenReason(err)).
 			WithHint("choose another address with --host or another port with --port").WithCause(err)
 	}
 	tcp, ok := listener.(*net.TCPListener)
@@ -221,6 +177,20 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		return nil, fmt.Errorf("a TCP listener is a %T", listener)
 	}
 	return newHost(d, dir, tcp), nil
+}
+
+// listenReason is why a listener could not be had, without what the sentence around it says already.
+func listenReason(err error) string {
+	if reason, ok := errors.AsType[syscall.Errno](err); ok {
+		return reason.Error()
+	}
+	if reason, ok := errors.AsType[*net.AddrError](err); ok {
+		return reason.Err
+	}
+	if reason, ok := errors.AsType[*net.DNSError](err); ok {
+		return reason.Err
+	}
+	return err.Error()
 }
 
 // databaseOf returns the app's database, opened if it has to be; nil when the app has none.
@@ -241,19 +211,23 @@ func (d *Daemon) databaseOf(ctx context.Context, m *app.Manifest) (*database, er
 	return db, nil
 }
 
-// opener returns what opens the store of a database. The embedded server may have moved after a restart, so that its
-// place is asked for each time.
-func (d *Daemon) opener(name string) func(context.Context) (storeCloser, error) {
-	return func(ctx context.Context) (storeCloser, error) {
-		a, err := d.servers.open(ctx, name)
+// opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the
+// user's may have changed, so that it is asked for and judged each time.
+func (d *Daemon) opener(name string) func(context.Context) (storeCloser, workerd.Database, error) {
+	return func(ctx context.Context) (storeCloser, workerd.Database, error) {
+		a, err := d.servers.Open(ctx, name)
 		if err != nil {
-			return nil, err
+			return nil, workerd.Database{}, err
 		}
 		node, err := os.Hostname()
 		if err != nil {
 			node = "unknown"
 		}
-		return postgres.Open(ctx, postgres.Options{URL: a.url, AppRole: a.appRole, Node: node, Log: d.o.Log})
+		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: node, Log: d.o.Log})
+		if err != nil {
+			return nil, workerd.Database{}, err
+		}
+		return store, a.App, nil
 	}
 }
 
@@ -334,6 +308,9 @@ func (d *Daemon) stop() {
 		db.Stop()
 	}
 	d.servers.Stop()
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
 }
 
 // VersionsOfParts asks workerd and PostgreSQL for their versions.

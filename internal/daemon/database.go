@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
@@ -17,9 +19,12 @@ import (
 // first loses its ownership, as it does when PostgreSQL restarts.
 type database struct {
 	name   string
-	open   func(ctx context.Context) (storeCloser, error)
+	open   func(ctx context.Context) (storeCloser, workerd.Database, error)
 	log    *slog.Logger
 	notice func(text string)
+
+	// app is how the app reaches the database, as of the last time that it was opened.
+	app atomic.Pointer[workerd.Database]
 
 	mu     sync.Mutex
 	queues []string       // every queue that was declared, so that the next broker knows them; guarded by mu
@@ -36,7 +41,7 @@ type storeCloser interface {
 	Close(ctx context.Context) error
 }
 
-func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (storeCloser, error)) *database {
+func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (storeCloser, workerd.Database, error)) *database {
 	return &database{name: name, open: open, log: log.With("database", name), notice: notice, change: make(chan struct{})}
 }
 
@@ -91,10 +96,11 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 }
 
 func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), error) {
-	store, err := d.open(ctx)
+	store, app, err := d.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	d.app.Store(&app)
 	closeStore := func() { d.closeStore(store) }
 	b := broker.New(broker.Options{Store: store, Log: d.log})
 	if err := b.Start(ctx); err != nil {

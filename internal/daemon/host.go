@@ -45,6 +45,8 @@ type host struct {
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
 	live  *version
+	// broken says that the last reload failed.
+	broken bool
 
 	mu        sync.Mutex
 	process   *workerd.Process     // what serves now, nil while nothing does; guarded by mu
@@ -186,11 +188,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 	if db != nil {
 		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: h.d.gate, Log: h.log})
 		if m.DatabaseBinding != "" {
-			app, err := h.d.servers.open(ctx, m.Database)
-			if err != nil {
-				return nil, err
-			}
-			spec.Database = &app.app
+			spec.Database = db.app.Load()
 		}
 	}
 	return h.d.runtime.Start(ctx, spec)

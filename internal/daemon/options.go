@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/config/source"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -41,6 +43,31 @@ type Options struct {
 	Log *slog.Logger
 	// Observer is told what happens.
 	Observer Observer
+}
+
+// maxPort is the last TCP port.
+const maxPort = 65_535
+
+// check refuses what makes no sense before anything is made.
+func (o *Options) check() error {
+	for _, dir := range o.Dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fault.New(fault.Invalid, "not_a_folder", "%s is not a folder", dir).
+				WithHint("name the folder that holds runlot.json or wrangler.json")
+		}
+	}
+	last := o.Port
+	if o.Port != 0 {
+		last += len(o.Dirs) - 1
+	}
+	switch {
+	case o.Port < 0 || o.Port > maxPort:
+		return fault.New(fault.Invalid, "port_invalid", "port %d does not exist", o.Port).WithHint("give --port 1 to %d, or 0 for a free one", maxPort)
+	case last > maxPort:
+		return fault.New(fault.Invalid, "port_invalid", "%d projects from port %d on need port %d, which does not exist", len(o.Dirs), o.Port, last).
+			WithHint("begin at a lower port, or let --port 0 pick free ones")
+	}
+	return nil
 }
 
 // What an Observer and the commands are given, under the daemon's own names.
@@ -87,9 +114,11 @@ type Observer interface {
 
 // Summary is what runs.
 type Summary struct {
-	Apps     []AppSummary
-	Queues   []QueueSummary
-	Workerd  string
+	Apps   []AppSummary
+	Queues []QueueSummary
+	// Workerd is the version of the programs; "" when it could not be asked for.
+	Workerd string
+	// Postgres are the versions of the servers in use, "18.4" or "18.4 and 15.14"; "" when no app has a database.
 	Postgres string
 	State    string
 	Took     time.Duration

@@ -12,9 +12,9 @@ const countTime = 2 * time.Second
 
 // summary describes what runs. A version that cannot be asked for is left out.
 func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
-	s := &Summary{State: d.o.State, Took: took}
+	s := &Summary{State: d.o.State, Took: took, Postgres: d.servers.InUse()}
 	if versions, err := d.paths.Version(ctx); err == nil {
-		s.Workerd, s.Postgres = versions.Workerd, versions.Postgres
+		s.Workerd = versions.Workerd
 	}
 	queues := map[string]*QueueSummary{}
 	find := func(database, name string) *QueueSummary {

@@ -40,12 +40,17 @@ func (d *Daemon) watch(ctx context.Context) error {
 
 // reload builds the app anew and makes it live. On failure the version before goes on, and the next change tries again.
 func (h *host) reload(ctx context.Context) {
+	before := h.live
 	v, files, err := h.load(ctx)
 	h.files = files
 	if err == nil {
 		err = h.deploy(ctx, v)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil && h.broken && h.live == before:
+		h.d.o.Observer.Notice(h.name() + " is again what runs: version " + v.id)
+	case err != nil && ctx.Err() == nil:
 		h.d.o.Observer.Failed(h.name(), err)
 	}
+	h.broken = err != nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -163,7 +164,7 @@ func TestRunsOnWorkerd(t *testing.T) {
 		want := `{"pkg":"workerd","which":2,"legacy":["function","61","function"],"data":42,"wasm":5,"same":true,` +
 			`"note":"a note: ä","page":"<p>page</p>","query":"select 1","raw":[true,0,255,16],` +
 			`"emitter":"function","joined":"a/b","colour":"blue","size":7,"decorated":["greet","hello you"],"view":"<b>hi","env":"development"}`
-		if diff := cmp.Diff(want, get(t, url)); diff != "" {
+		if diff := cmp.Diff(want, workerdtest.Get(t, url)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -184,7 +185,7 @@ func TestStackOfWorkerd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stack, location := m.Stack(get(t, serve(t, b)))
+		stack, location := m.Stack(workerdtest.Get(t, serve(t, b)))
 		if location != "src/deep/fail.ts:3:9" {
 			t.Errorf("location %q of\n%s", location, stack)
 		}
@@ -207,7 +208,7 @@ export default { fetch() { return new Response(typeof new pg.Client({ host: "127
 	if len(b.Warnings) > 0 {
 		t.Errorf("warnings: %q", b.Warnings)
 	}
-	if got := get(t, serve(t, b)); got != "functionfunction" {
+	if got := workerdtest.Get(t, serve(t, b)); got != "functionfunction" {
 		t.Errorf("got %q", got)
 	}
 	if len(b.Inputs) != 3 {
@@ -227,7 +228,7 @@ func TestServiceWorker(t *testing.T) {
 	if !b.ServiceWorker || len(b.SourceMap) == 0 {
 		t.Errorf("service worker %v, source map of %d bytes", b.ServiceWorker, len(b.SourceMap))
 	}
-	if got := get(t, serve(t, b)); got != "from a script" {
+	if got := workerdtest.Get(t, serve(t, b)); got != "from a script" {
 		t.Errorf("got %q", got)
 	}
 	// workerd names a script after its service.
@@ -236,10 +237,10 @@ func TestServiceWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stack, location := m.Stack(get(t, serve(t, throws))); location != "throws.ts:2:66" {
+	if stack, location := m.Stack(workerdtest.Get(t, serve(t, throws))); location != "throws.ts:2:66" {
 		t.Errorf("location %q of %s", location, stack)
 	}
-	if b := bundle(t, Options{Dir: dir, Main: "cjs.js"}); b.ServiceWorker || get(t, serve(t, b)) != "function" {
+	if b := bundle(t, Options{Dir: dir, Main: "cjs.js"}); b.ServiceWorker || workerdtest.Get(t, serve(t, b)) != "function" {
 		t.Error("module.exports was not taken for an export")
 	}
 	if b := bundle(t, Options{Dir: dir, Main: "none.ts"}); b.ServiceWorker {

@@ -1,17 +1,13 @@
 package esbuild
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 )
 
@@ -49,57 +45,5 @@ func serve(t *testing.T, b *app.Bundle) string {
 const config :Workerd.Config = (
   services = [(name = "user", worker = (%s, compatibilityDate = "2026-11-01"))],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "user")]);`, code)
-	if err := os.WriteFile(filepath.Join(dir, "config.capnp"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	control, theirs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer control.Close()
-	binaries, err := filepath.Glob(filepath.Join(root(t), "node_modules/@cloudflare/workerd-*/bin/workerd"))
-	if err != nil || len(binaries) == 0 {
-		t.Fatalf("no workerd in node_modules: run npm ci (%v)", err)
-	}
-	var stderr strings.Builder
-	cmd := exec.Command(binaries[0], "serve", filepath.Join(dir, "config.capnp"), "config", "--control-fd=3")
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Stderr = &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Close()
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait()
-		http.DefaultClient.CloseIdleConnections()
-	})
-	line, err := bufio.NewReader(control).ReadString('\n')
-	if err != nil {
-		_ = cmd.Wait()
-		t.Fatalf("workerd does not start: %s", stderr.String())
-	}
-	var port int
-	_, number, _ := strings.Cut(line, `"port":`)
-	if _, err := fmt.Sscanf(number, "%d", &port); err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
-	return fmt.Sprintf("http://127.0.0.1:%d/", port)
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return workerdtest.Serve(t, dir, config)
 }

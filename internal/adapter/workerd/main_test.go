@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -29,42 +29,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// modules returns the node_modules folder of the project.
-func modules(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if path := filepath.Join(dir, "node_modules"); exists(path) {
-			return path
-		}
-	}
-	tb.Fatal("node_modules is missing; run npm ci")
-	return ""
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-func binary(tb testing.TB) string {
-	tb.Helper()
-	if path := os.Getenv("RUNLOT_WORKERD"); path != "" {
-		return path
-	}
-	found, _ := filepath.Glob(filepath.Join(modules(tb), "@cloudflare/workerd-*/bin/workerd"))
-	if len(found) == 0 {
-		tb.Fatal("workerd is missing; run npm ci")
-	}
-	return found[0]
-}
-
 func newRuntime(tb testing.TB) *Runtime {
 	tb.Helper()
-	return New(binary(tb), slog.New(slog.DiscardHandler))
+	return New(workerdtest.Binary(tb), slog.New(slog.DiscardHandler))
 }
 
 // lines collects what a worker logs.

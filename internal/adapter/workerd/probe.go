@@ -8,17 +8,11 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-)
-
-// A service-worker script is probed between these two: the first notes its listeners instead of adding them, the last
-// adds the one that answers. The first has no line break, so that only the columns of the first line move.
-const (
-	probePrefix = `{const types=new Set(),add=globalThis.addEventListener;globalThis.addEventListener=(type)=>{types.add(type)};` +
-		`globalThis.__runlot_probe=()=>add("fetch",(event)=>event.respondWith(Response.json({default:{kind:"object",handlers:[...types]}})))}`
-	probeSuffix = "\n;__runlot_probe();\n"
 )
 
 // Probe loads a bundle in a throw-away process, without bindings, network or experimental flags, and returns the handlers
@@ -28,7 +22,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	config, err := renderProbe(manifest, bundle)
+	config, err := render.Probe(manifest, bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +33,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 		return nil, err
 	}
 	defer place.remove()
-	if err := config.write(place.dir); err != nil {
+	if err := config.Write(place.dir); err != nil {
 		return nil, err
 	}
 	router, err := place.inherit(routerSocket)
@@ -48,7 +42,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 	}
 	defer router.Close()
 	if bundle.ServiceWorker {
-		mapStack = scriptStack(mapStack, bundle.Modules[0].Name, len(probePrefix))
+		mapStack = reason.Script(mapStack, bundle.Modules[0].Name, config.Prefix)
 	}
 	c, err := r.launch(ctx, place.dir, nil, []socket{{"router", router}})
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -53,13 +55,6 @@ func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
 		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(place.socket(routerSocket), 1),
 	}
-	if b := spec.Bundle; b.ServiceWorker && len(b.Modules) > 0 {
-		prefix := 0
-		if len(spec.Manifest.Consumers) > 0 {
-			prefix = len(announcePrefix)
-		}
-		p.spec.MapStack = scriptStack(spec.MapStack, b.Modules[0].Name, prefix)
-	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
 		Handler: http.HandlerFunc(p.callback), ReadHeaderTimeout: queue.SendTimeout,
@@ -72,12 +67,19 @@ func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
 func (p *Process) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.runtime.startTime)
 	defer cancel()
-	config, err := renderProcess(&p.spec, p.place.socket(hostSocket), p.runtime.heapMiB)
+	config, err := render.Process(&render.Worker{
+		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
+		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil,
+		HostSocket: p.place.socket(hostSocket), HeapMiB: p.runtime.heapMiB,
+	})
 	if err != nil {
 		return err
 	}
-	if err := config.write(p.place.dir); err != nil {
+	if err := config.Write(p.place.dir); err != nil {
 		return err
+	}
+	if b := p.spec.Bundle; b.ServiceWorker {
+		p.spec.MapStack = reason.Script(p.spec.MapStack, b.Modules[0].Name, config.Prefix)
 	}
 	p.spec.Secrets = nil
 	callbacks, err := p.place.listen(hostSocket)
@@ -99,7 +101,7 @@ func (p *Process) start(ctx context.Context) error {
 		defer public.Close()
 		sockets = append(sockets, socket{"http", public})
 	}
-	c, err := p.runtime.launch(ctx, p.place.dir, config.env, sockets, "--experimental")
+	c, err := p.runtime.launch(ctx, p.place.dir, config.Env, sockets, "--experimental")
 	if p.spec.Listener != nil {
 		// Handing a descriptor down puts the listener into blocking mode, also for us.
 		if raw, err := p.spec.Listener.SyscallConn(); err == nil {
@@ -127,7 +129,7 @@ func (p *Process) start(ctx context.Context) error {
 func startError(err error, c *child, m MapStack) error {
 	switch {
 	case errors.Is(err, errNotListening):
-		return startFault(c.stderr.take(), c.state, m).WithCause(err)
+		return reason.Start(c.stderr.take(), c.state, m).WithCause(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "worker_start_time", "the worker did not start in time: its modules did not finish loading").
 			WithHint("look for a loop at the top level of a module").WithCause(err)
@@ -141,7 +143,7 @@ func startError(err error, c *child, m MapStack) error {
 // callback serves a request that workerd makes of the host.
 func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.Header.Get(tailHeader) != "":
+	case r.Header.Get(render.TailHeader) != "":
 		p.serveTail(w, r)
 	case p.spec.Host != nil:
 		p.spec.Host.ServeHTTP(w, r)
@@ -153,11 +155,11 @@ func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
 // wait notes the end of the process and cleans up after it.
 func (p *Process) wait() {
 	<-p.child.exited
-	reason := exitReason(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
+	why := reason.Exit(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
 	p.mu.Lock()
 	p.ended = true
 	if p.reason == "" && !p.draining {
-		p.reason = reason
+		p.reason = why
 	}
 	if p.reason != "" {
 		p.err = fault.New(fault.Unavailable, "worker_ended", "the worker process ended: %s", p.reason)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -334,7 +335,7 @@ func orphanParent() {
 
 func TestNoOrphanAfterKill(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), orphanEnv+"="+binary(t), "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), orphanEnv+"="+workerdtest.Binary(t), "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -373,4 +374,20 @@ func alive(pid int) bool {
 	}
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z")
+}
+
+func TestChildrenHaveOurLimitOfFiles(t *testing.T) {
+	w := run(t, `export default { queue() {} };`, nil)
+	var ours syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &ours); err != nil {
+		t.Fatal(err)
+	}
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", w.child.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	_, line, _ := strings.Cut(string(limits), "Max open files")
+	if got := strings.Fields(line)[0]; got != strconv.FormatUint(ours.Cur, 10) {
+		t.Errorf("the limit of the worker process is %s; ours is %d", got, ours.Cur)
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -15,11 +17,13 @@ import (
 
 // BindingHeader is the header of every request that Spec.Host gets. It names the queue binding that the call was made
 // on; workerd sets it, and user code cannot.
-const BindingHeader = "Runlot-Binding"
+const BindingHeader = render.BindingHeader
 
-// MapStack rewrites the frames of a stack or error text from the bundle to the user's sources, and names file:line:column of
-// the first frame in the user's code; location is "" when there is none.
-type MapStack func(stack string) (mapped, location string)
+// MapStack rewrites a stack from the bundle to the user's sources.
+type MapStack = reason.MapStack
+
+// Database is a PostgreSQL database that a worker may connect to.
+type Database = render.Database
 
 // Spec is what one worker process runs.
 type Spec struct {
@@ -47,13 +51,6 @@ type Spec struct {
 	// Dir is a folder for the configuration of the process. It has to exist and should be readable by its owner only. Each
 	// process makes a folder of its own in it and removes it at the end; after a crash the caller may empty Dir.
 	Dir string
-}
-
-// Database is a PostgreSQL database that a worker may connect to.
-type Database struct {
-	// Network is "unix" or "tcp"; Address is the path of the socket, or host:port.
-	Network, Address     string
-	Name, User, Password string
 }
 
 // Line is one log line or uncaught exception of a worker.

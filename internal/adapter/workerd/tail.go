@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -174,7 +175,7 @@ func (p *Process) tailed(event *tailEvent) {
 	uncaught := make([]Line, 0, len(event.Exceptions))
 	for i := range event.Exceptions {
 		e := &event.Exceptions[i]
-		stack, location := mapStack(p.spec.MapStack, e.Stack)
+		stack, location := reason.Map(p.spec.MapStack, e.Stack)
 		exception := &dispatch.Exception{Name: e.Name, Message: e.Message, Location: location, Stack: stack}
 		if first == nil {
 			first = exception
@@ -221,7 +222,7 @@ func (p *Process) logText(parts []logPart) (text, location string) {
 		}
 		b.WriteString(part.text)
 		if part.stack != "" {
-			stack, at := mapStack(p.spec.MapStack, part.stack)
+			stack, at := reason.Map(p.spec.MapStack, part.stack)
 			b.WriteString("\n" + stack)
 			if location == "" {
 				location = at
@@ -246,7 +247,7 @@ func startLines(stdout, stderr string) []Line {
 	var lines []Line
 	add := func(text, level string) {
 		for line := range strings.Lines(text) {
-			if line = strings.TrimPrefix(strings.TrimRight(line, "\r\n"), startPrefix); line != "" {
+			if line = reason.Line(line); line != "" {
 				lines = append(lines, Line{Time: time.Now(), Level: level, Text: line, Event: "start"})
 			}
 		}

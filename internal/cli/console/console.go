@@ -3,6 +3,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -26,11 +27,21 @@ type Console struct {
 	out  *terminal.Output
 	now  func() time.Time
 	apps int
-	// started says that progress is no longer that of the start.
+	// started says that the first screen is written; early is what came before it and waits, so that it stands below.
 	started bool
-	// queueWidth and outcomeWidth align the batch lines.
+	early   []func()
+	// queueWidth aligns the batch lines.
 	queueWidth int
 }
+
+// mostEarly bounds what waits for the first screen; more is written at once.
+const mostEarly = 1000
+
+// mostLabel bounds the column that says where a line comes from; a longer name is cut in its middle.
+const mostLabel = 24
+
+// mostErrorLines bounds how much of an error stands under its batch.
+const mostErrorLines = 6
 
 // New returns a console on out. now is the clock of its time column.
 func New(out *terminal.Output, now func() time.Time) *Console {
@@ -62,8 +73,44 @@ func (c *Console) Started(s *daemon.Summary) {
 		c.out.Printf("\n")
 		c.queues(s)
 	}
-	c.out.Printf("\n  %s\n\n", c.out.Paint(terminal.Dim, fmt.Sprintf("ready in %s · PostgreSQL %s · workerd %s · Ctrl-C stops",
-		terminal.Duration(s.Took), s.Postgres, s.Workerd)))
+	ready := "ready in " + terminal.Duration(s.Took)
+	if s.Postgres != "" {
+		ready += " · PostgreSQL " + s.Postgres
+	}
+	if s.Workerd != "" {
+		ready += " · workerd " + s.Workerd
+	}
+	c.out.Printf("\n  %s\n\n", c.out.Paint(terminal.Dim, ready+" · Ctrl-C stops"))
+	c.flush()
+}
+
+// Flush writes what waits for a first screen that does not come, because the start failed.
+func (c *Console) Flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush()
+}
+
+func (c *Console) flush() {
+	for _, write := range c.early {
+		write()
+	}
+	c.early = nil
+}
+
+// then writes below the first screen: write is called now, or when that screen is written. It is given the time of now.
+func (c *Console) then(write func(at string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.time()
+	if c.started {
+		write(at)
+		return
+	}
+	c.early = append(c.early, func() { write(at) })
+	if len(c.early) >= mostEarly {
+		c.flush()
+	}
 }
 
 func (c *Console) queues(s *daemon.Summary) {
@@ -79,7 +126,9 @@ func (c *Console) queues(s *daemon.Summary) {
 		if len(databases) > 1 {
 			name = q.Database + "/" + q.Name
 		}
-		c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(q.Name)), 24)
+		if q.Consumer != nil {
+			c.label(q.App, q.Name)
+		}
 		rows = append(rows, []terminal.Cell{
 			{Text: name, Style: terminal.Bold},
 			{Text: waiting(q.Waiting)},
@@ -147,8 +196,11 @@ func retries(n int) string {
 
 // Batch implements daemon.Observer: one line for a batch, and one below it for why it did not go well.
 func (c *Console) Batch(r *daemon.Record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	record := *r
+	c.then(func(at string) { c.batch(at, &record) })
+}
+
+func (c *Console) batch(at string, r *daemon.Record) {
 	style := terminal.Green
 	switch r.Outcome {
 	case queue.OK:
@@ -160,17 +212,12 @@ func (c *Console) Batch(r *daemon.Record) {
 	case queue.Lost:
 		style = terminal.Yellow
 	}
-	name := r.Queue
-	if c.apps > 1 {
-		name = r.App + "/" + r.Queue
-	}
-	c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(name)), 24)
-	left := fmt.Sprintf("%-*s  ", c.queueWidth, terminal.Cut(name, c.queueWidth))
+	left := c.label(r.App, r.Queue) + "  "
 	counts := batchCounts(r)
 	took := terminal.Duration(r.Duration)
 	// time, queue, outcome padded to the longest ("timeout"), counts, and the duration at a fixed column.
 	pad := max(1, min(c.out.Width(), 100)-indent-utf8.RuneCountInString(left)-9-utf8.RuneCountInString(counts)-utf8.RuneCountInString(took))
-	c.out.Printf("%s%s%s%s%s%s\n", c.time(), c.out.Paint(terminal.Bold, left), c.out.Paint(style, fmt.Sprintf("%-9s", r.Outcome)),
+	c.out.Printf("%s%s%s%s%s%s\n", at, c.out.Paint(terminal.Bold, left), c.out.Paint(style, fmt.Sprintf("%-9s", r.Outcome)),
 		counts, strings.Repeat(" ", pad), c.out.Paint(terminal.Dim, took))
 	switch {
 	case r.Error != nil:
@@ -178,13 +225,23 @@ func (c *Console) Batch(r *daemon.Record) {
 		if r.Error.Message != "" {
 			text += ": " + r.Error.Message
 		}
-		c.below(terminal.Red, firstLine(text), r.Error.Location)
+		c.below(terminal.Red, text, r.Error.Location)
 	case r.Reason != "":
 		c.below(style, firstLine(r.Reason), "")
 	}
 	for _, w := range r.Warnings {
 		c.below(terminal.Yellow, "warning: "+firstLine(w), "")
 	}
+}
+
+// label is the column that says where a line comes from: the queue, behind its app where there are several. It is as wide
+// as the widest one so far, up to mostLabel.
+func (c *Console) label(app, name string) string {
+	if c.apps > 1 {
+		name = app + "/" + name
+	}
+	c.queueWidth = min(max(c.queueWidth, utf8.RuneCountInString(name)), mostLabel)
+	return fmt.Sprintf("%-*s", c.queueWidth, terminal.CutName(name, c.queueWidth))
 }
 
 func batchCounts(r *daemon.Record) string {
@@ -200,14 +257,25 @@ func batchCounts(r *daemon.Record) string {
 	return strings.Join(parts, " · ")
 }
 
-// below writes text under the line above, and where it happened behind it, so that the place is never cut off.
+// below writes text under the line above, and behind it where that happened.
 func (c *Console) below(style terminal.Style, text, location string) {
-	room := c.out.Width() - indent
-	if location != "" {
-		location = "  at " + terminal.Clean(location)
-		room = max(room-utf8.RuneCountInString(location), 20)
+	lines := c.out.Fold(strings.TrimSpace(text), indent)
+	if len(lines) > mostErrorLines {
+		lines = append(lines[:mostErrorLines-1], "…")
 	}
-	c.out.Printf("%s%s%s\n", strings.Repeat(" ", indent), c.out.Paint(style, terminal.Cut(terminal.Clean(text), room)), c.out.Paint(terminal.Dim, location))
+	margin := strings.Repeat(" ", indent)
+	for i, line := range lines {
+		line = terminal.Clean(line)
+		c.out.Printf("%s%s", margin, c.out.Paint(style, line))
+		if i == len(lines)-1 && location != "" {
+			at := "  at " + terminal.Clean(location)
+			if len(c.out.Fold(line+at, indent)) > 1 {
+				c.out.Printf("\n%s", margin[2:])
+			}
+			c.out.Printf("%s", c.out.Paint(terminal.Dim, at))
+		}
+		c.out.Printf("\n")
+	}
 }
 
 // Line implements daemon.Observer: what a Worker logged, whole, with later lines of it indented under the first.
@@ -215,8 +283,11 @@ func (c *Console) Line(app string, line *daemon.Line) {
 	if line.Uncaught && line.Delivery != "" {
 		return // the line of its batch says so
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	logged := *line
+	c.then(func(at string) { c.line(at, app, &logged) })
+}
+
+func (c *Console) line(at, app string, line *daemon.Line) {
 	var style terminal.Style
 	switch line.Level {
 	case "error":
@@ -233,11 +304,8 @@ func (c *Console) Line(app string, line *daemon.Line) {
 	if from == "" {
 		from = "worker"
 	}
-	if c.apps > 1 {
-		from = app + "/" + from
-	}
 	text := strings.Split(strings.TrimRight(line.Text, "\n"), "\n")
-	c.out.Printf("%s%s  %s\n", c.time(), c.out.Paint(terminal.Dim, fmt.Sprintf("%-*s", c.queueWidth, terminal.Cut(from, c.queueWidth))),
+	c.out.Printf("%s%s  %s\n", at, c.out.Paint(terminal.Dim, c.label(app, from)),
 		c.out.Paint(style, terminal.Clean(text[0])))
 	for _, rest := range text[1:] {
 		c.out.Printf("%s%s\n", strings.Repeat(" ", indent+c.queueWidth+2), c.out.Paint(style, terminal.Clean(rest)))
@@ -249,7 +317,9 @@ func (c *Console) Warnings(_ string, warnings []source.Diagnostic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range warnings {
-		c.out.Printf("%s\n", c.out.Paint(terminal.Yellow, relative(w.String())))
+		for _, line := range c.out.Fold(relative(w.String()), 0) {
+			c.out.Printf("%s\n", c.out.Paint(terminal.Yellow, line))
+		}
 	}
 }
 
@@ -263,10 +333,10 @@ func (c *Console) Live(app, version string, took time.Duration, reload bool) {
 
 // Failed implements daemon.Observer.
 func (c *Console) Failed(app string, err error) {
-	c.event(terminal.Red, app+" was not reloaded; the version before goes on")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	Fault(c.out, err)
+	c.then(func(at string) {
+		c.out.Printf("%s%s\n", at, c.out.Paint(terminal.Red, app+" was not reloaded; the version before goes on"))
+		Fault(c.out, err)
+	})
 }
 
 // Down implements daemon.Observer.
@@ -283,27 +353,71 @@ func (c *Console) Stopping() {
 }
 
 func (c *Console) event(style terminal.Style, text string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out.Printf("%s%s\n", c.time(), c.out.Paint(style, terminal.Clean(text)))
+	c.then(func(at string) {
+		margin := ""
+		for _, line := range c.out.Fold(text, indent) {
+			c.out.Printf("%s%s%s\n", margin, at, c.out.Paint(style, terminal.Clean(line)))
+			margin, at = strings.Repeat(" ", indent), ""
+		}
+	})
 }
 
 func (c *Console) time() string {
 	return c.out.Paint(terminal.Dim, c.now().Format("15:04:05")) + " "
 }
 
-// Fault writes an error for a person: what is wrong, then the way out.
+// Fault writes an error for a person: what is wrong, then the way out. Problems in files come as they are, each line
+// beginning with its place: a compiler's form, which editors know.
 func Fault(out *terminal.Output, err error) {
 	f := fault.From(err)
-	for i, line := range strings.Split(relative(f.Message), "\n") {
-		if i == 0 {
-			out.Printf("%s %s\n", out.Paint(terminal.Red, "error:"), line)
-			continue
+	message := relative(f.Message)
+	if _, ok := errors.AsType[source.Problems](err); ok {
+		for line := range strings.SplitSeq(message, "\n") {
+			margin := strings.Repeat(" ", 4)
+			if strings.HasPrefix(line, margin) {
+				margin += margin
+			}
+			for i, part := range out.Fold(line, len(margin)) {
+				if i > 0 {
+					part = margin + part
+				}
+				out.Printf("%s\n", mark(out, part))
+			}
 		}
-		out.Printf("%s\n", line)
+	} else {
+		labelled(out, terminal.Red, "error: ", message)
 	}
 	if f.Hint != "" {
-		out.Printf("%s %s\n", out.Paint(terminal.Cyan, "hint: "), f.Hint)
+		labelled(out, terminal.Cyan, "hint:  ", f.Hint)
+	}
+}
+
+// mark colours the severity in a line of the form "file:line:column: severity: text", and a hint below it.
+func mark(out *terminal.Output, line string) string {
+	for _, m := range []struct {
+		word  string
+		style terminal.Style
+	}{{": error: ", terminal.Red}, {": warning: ", terminal.Yellow}, {"    hint: ", terminal.Cyan}} {
+		if before, after, ok := strings.Cut(line, m.word); ok {
+			return before + out.Paint(m.style, strings.TrimSuffix(m.word, " ")) + " " + after
+		}
+	}
+	return line
+}
+
+// labelled writes a text behind a label. Lines that had to be folded stand under the text; a text of several lines of its
+// own, like code, keeps them as they are.
+func labelled(out *terminal.Output, style terminal.Style, label, text string) {
+	first, rest, several := strings.Cut(text, "\n")
+	for i, line := range out.Fold(first, len(label)) {
+		if i == 0 {
+			out.Printf("%s%s\n", out.Paint(style, label), line)
+			continue
+		}
+		out.Printf("%s%s\n", strings.Repeat(" ", len(label)), line)
+	}
+	if several {
+		out.Printf("%s\n", rest)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -19,6 +20,8 @@ const (
 	narrow = 80
 	// widest bounds lines on very wide terminals; longer ones are hard to read.
 	widest = 160
+	// narrowest is the least room for text that is folded: below it a line would be letters under each other.
+	narrowest = 20
 )
 
 // Output is a stream with what is known of its reader.
@@ -30,10 +33,11 @@ type Output struct {
 }
 
 // New looks at f: on a terminal the width follows the window, and colours are on unless NO_COLOR is set or TERM is dumb.
+// Elsewhere lines are as long as their text, so that they can be searched.
 func New(f *os.File) *Output {
 	fd := int(f.Fd())
 	if !term.IsTerminal(fd) {
-		return Plain(f, narrow)
+		return Plain(f, 0)
 	}
 	width := func() int {
 		columns, _, err := term.GetSize(fd)
@@ -45,7 +49,7 @@ func New(f *os.File) *Output {
 	return &Output{w: f, width: width, Interactive: true, Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// Plain is an output without colours and with a fixed width.
+// Plain is an output without colours and with a fixed width; 0 stands for lines of any length.
 func Plain(w io.Writer, width int) *Output {
 	return &Output{w: w, width: func() int { return width }}
 }
@@ -56,8 +60,41 @@ func (o *Output) Write(p []byte) (int, error) { return o.w.Write(p) }
 // Printf writes formatted text. A reader that has gone away is no reason to fail.
 func (o *Output) Printf(format string, args ...any) { _, _ = fmt.Fprintf(o.w, format, args...) }
 
-// Width is the number of columns.
-func (o *Output) Width() int { return o.width() }
+// Width is the number of columns that a line is laid out for.
+func (o *Output) Width() int {
+	if w := o.width(); w > 0 {
+		return w
+	}
+	return narrow
+}
+
+// Fold splits text into the lines that it has, and each of those that does not fit beside `taken` columns at spaces, or
+// within a word that is longer than a line. Where lines have any length, no line is folded.
+func (o *Output) Fold(text string, taken int) []string {
+	lines := strings.Split(text, "\n")
+	if o.width() == 0 {
+		return lines
+	}
+	room := max(o.Width()-taken, narrowest)
+	var folded []string
+	for _, line := range lines {
+		rest := []rune(line)
+		for len(rest) > room {
+			at := room
+			for at > 0 && rest[at] != ' ' {
+				at--
+			}
+			// A space that only indents is no place to fold at.
+			if strings.TrimSpace(string(rest[:at])) == "" {
+				at = room
+			}
+			folded = append(folded, strings.TrimRight(string(rest[:at]), " "))
+			rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+		}
+		folded = append(folded, string(rest))
+	}
+	return folded
+}
 
 // Style is how a piece of text looks.
 type Style string
@@ -88,7 +125,7 @@ type Cell struct {
 }
 
 // Table writes rows under a header in aligned columns, indented by two. The last column takes what is left of the width
-// and is cut with an ellipsis if it must be.
+// and goes on below itself if it must; where hardly anything is left, it stands below its row.
 func (o *Output) Table(header []string, rows [][]Cell) {
 	widths := make([]int, len(header))
 	for i, h := range header {
@@ -99,22 +136,34 @@ func (o *Output) Table(header []string, rows [][]Cell) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
 		}
 	}
-	left := o.Width() - 2
+	taken := 2
 	for _, w := range widths[:len(widths)-1] {
-		left -= w + 2
+		taken += w + 2
+	}
+	gap := ""
+	if o.width() > 0 && o.Width()-taken < narrowest {
+		taken, gap = 4, "\n    "
 	}
 	line := func(cells []Cell) {
 		var b strings.Builder
 		b.WriteString("  ")
 		for i, c := range cells {
 			if i == len(cells)-1 {
-				b.WriteString(o.Paint(c.Style, Cut(c.Text, max(left, 8))))
+				b.WriteString(gap)
+				for n, part := range o.Fold(c.Text, taken) {
+					if n > 0 {
+						b.WriteString("\n" + strings.Repeat(" ", taken))
+					}
+					b.WriteString(o.Paint(c.Style, part))
+				}
 				continue
 			}
 			b.WriteString(o.Paint(c.Style, c.Text))
 			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Text)+2))
 		}
-		o.Printf("%s\n", strings.TrimRight(b.String(), " "))
+		for text := range strings.SplitSeq(b.String(), "\n") {
+			o.Printf("%s\n", strings.TrimRight(text, " "))
+		}
 	}
 	head := make([]Cell, len(header))
 	for i, h := range header {
@@ -135,13 +184,24 @@ func Cut(text string, columns int) string {
 	return string(runes[:max(columns-1, 0)]) + "…"
 }
 
-// Clean replaces control characters, so that text from elsewhere cannot move the cursor or forge a line.
+// CutName shortens a name to a number of columns and keeps both its ends, since names that look alike differ there.
+func CutName(name string, columns int) string {
+	runes := []rune(name)
+	if len(runes) <= columns {
+		return name
+	}
+	tail := max((columns-1)/2, 0)
+	return string(runes[:max(columns-1-tail, 0)]) + "…" + string(runes[len(runes)-tail:])
+}
+
+// Clean replaces control characters, also those that turn the direction of writing, so that text from elsewhere cannot
+// move the cursor, forge a line or show itself in another order.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
-		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0):
+		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0), unicode.Is(unicode.Bidi_Control, r):
 			return '�'
 		default:
 			return r

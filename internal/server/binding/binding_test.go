@@ -60,20 +60,6 @@ func after(seconds int) *time.Duration {
 
 func at(ms int64) time.Time { return time.UnixMilli(ms) }
 
-func fetch(t testing.TB, url string) string {
-	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // mustScan checks that a frame is one for the fast path and hands it on.
 func mustScan(t *testing.T, body io.Reader) io.ReadCloser {
 	t.Helper()

@@ -1,20 +1,17 @@
 package binding
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -78,45 +75,10 @@ const config :Workerd.Config = (
     (name = "late", external = (address = "unix:%[1]s", http = (injectRequestHeaders = [(name = "Runlot-Binding", value = "LATE")]))),
     (name = "gone", external = (address = "unix:%[1]s", http = (injectRequestHeaders = [(name = "Runlot-Binding", value = "GONE")])))],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "user")]);`, socket)
-	for name, content := range map[string]string{"main.mjs": script, "config.capnp": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	binaries, err := filepath.Glob("../../../node_modules/@cloudflare/workerd-*/bin/workerd")
-	if err != nil || len(binaries) == 0 {
-		t.Fatalf("no workerd in node_modules: run npm ci (%v)", err)
-	}
-	control, theirs, err := os.Pipe()
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "main.mjs"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer control.Close()
-	var stderr strings.Builder
-	cmd := exec.Command(binaries[0], "serve", filepath.Join(dir, "config.capnp"), "config", "--control-fd=3")
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Close()
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait()
-		http.DefaultClient.CloseIdleConnections()
-	})
-	line, err := bufio.NewReader(control).ReadString('\n')
-	if err != nil {
-		_ = cmd.Wait()
-		t.Fatalf("workerd does not start: %s", stderr.String())
-	}
-	var event struct{ Port int }
-	if err := json.Unmarshal([]byte(line), &event); err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
-	return fmt.Sprintf("http://127.0.0.1:%d/", event.Port)
+	return workerdtest.Serve(t, dir, config)
 }
 
 func TestWorkerd(t *testing.T) {
@@ -162,7 +124,7 @@ func TestWorkerd(t *testing.T) {
 	} {
 		t.Run(c.call, func(t *testing.T) {
 			queues.drafts = nil
-			if got := fetch(t, url+c.call); got != c.answer {
+			if got := workerdtest.Get(t, url+c.call); got != c.answer {
 				t.Errorf("%s", cmp.Diff(c.answer, got))
 			}
 			if diff := cmp.Diff(c.drafts, queues.drafts); diff != "" {
@@ -173,7 +135,7 @@ func TestWorkerd(t *testing.T) {
 	t.Run("error of the broker", func(t *testing.T) {
 		queues.err = fault.New(fault.Limit, queue.CodeOperationsCap, "the day’s operations are used up — at 00:00 UTC\nthey come back")
 		want := "Error: the day's operations are used up - at 00:00 UTC they come back (queue_ops_cap)"
-		if got := fetch(t, url+"single"); got != want {
+		if got := workerdtest.Get(t, url+"single"); got != want {
 			t.Error(cmp.Diff(want, got))
 		}
 	})
@@ -183,7 +145,7 @@ func TestWorkerd(t *testing.T) {
 func BenchmarkWorkerd(b *testing.B) {
 	url := startWorkerd(b, newHandler(&slowQueues{entered: make(chan string, 1<<20), released: closed()}))
 	for b.Loop() {
-		if got := fetch(b, url+"load"); got != "[null,null,null,null]" {
+		if got := workerdtest.Get(b, url+"load"); got != "[null,null,null,null]" {
 			b.Fatal(got)
 		}
 	}

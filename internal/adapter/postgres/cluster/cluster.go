@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
@@ -50,8 +51,8 @@ type Cluster struct {
 	log     *slog.Logger
 	// dir is the state folder; dataDir, runDir and the rest are in it, see the package doc.
 	dir, dataDir, runDir string
-	account              account
-	install              *install
+	account              install.Account
+	build                *install.Build
 	server               *process
 
 	lock, serverLock *os.File
@@ -100,16 +101,17 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.dataDir = filepath.Join(c.dir, "data")
-	if c.lock, err = lockFolder(c.dir); err != nil {
+	if c.lock, err = LockFolder(c.dir); err != nil {
 		return err
 	}
-	if c.account, err = findAccount(c.dataDir); err != nil {
+	if c.account, err = install.FindAccount(c.dataDir); err != nil {
 		return err
 	}
 	if err := c.prepareRunDir(); err != nil {
 		return err
 	}
-	if c.install, err = c.prepareInstall(ctx); err != nil {
+	c.build, err = install.Prepare(ctx, install.Options{Dir: c.options.Install, Account: c.account, State: c.dir, Run: c.runDir, Progress: c.options.Progress})
+	if err != nil {
 		return err
 	}
 	exists, err := c.inspectData()
@@ -127,13 +129,13 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.account.giveTree(c.dataDir); err != nil {
+	if err := c.account.GiveTree(c.dataDir); err != nil {
 		return unusable(c.dataDir, err)
 	}
 	if err := c.writeConf(c.dataDir); err != nil {
 		return unusable(c.dataDir, err)
 	}
-	c.progress("Starting PostgreSQL " + c.install.version)
+	c.progress("Starting PostgreSQL " + c.build.Version)
 	return c.startServer(ctx)
 }
 
@@ -146,29 +148,22 @@ func makeStateFolder(dir string) (string, error) {
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return "", unusable(dir, err)
 	}
-	dir, err := realPath(dir)
+	path, err := install.RealPath(dir)
 	if err != nil {
 		return "", unusable(dir, err)
 	}
-	return dir, nil
-}
-
-func realPath(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return path, err
-	}
-	return filepath.EvalSymlinks(path)
+	return path, nil
 }
 
 // prepareRunDir makes the folder of the socket: in the state folder, unless the socket's path would be too long there
-// or the server's user cannot get there; then in a temporary folder whose name follows from the state folder's.
+// or holds a comma, which separates folders for the server and its clients, or the server's user cannot get there; then in
+// a temporary folder whose name follows from the state folder's.
 func (c *Cluster) prepareRunDir() error {
 	fallback := "runlot-" + shortHash(c.dir)
 	candidates := []string{filepath.Join(c.dir, "run"), filepath.Join(os.TempDir(), fallback), filepath.Join("/tmp", fallback)}
 	var last error
 	for _, dir := range candidates {
-		if len(dir)+len("/"+socketName) > maxSocketPath || !c.account.reaches(filepath.Dir(dir)) {
+		if len(dir)+len("/"+socketName) > maxSocketPath || strings.Contains(dir, ",") || !c.account.Reaches(filepath.Dir(dir)) {
 			continue
 		}
 		if last = c.makeRunDir(dir); last == nil {
@@ -187,10 +182,10 @@ func (c *Cluster) makeRunDir(dir string) error {
 		return err
 	}
 	// In the temporary folder somebody else may have made it first.
-	if !ownedBy(dir, os.Geteuid()) && !ownedBy(dir, c.account.uid) {
+	if !c.account.Trusts(dir) {
 		return fmt.Errorf("%s belongs to somebody else", dir)
 	}
-	if err := c.account.give(dir); err != nil {
+	if err := c.account.Give(dir); err != nil {
 		return err
 	}
 	return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs its x
@@ -211,8 +206,8 @@ func (c *Cluster) inspectData() (bool, error) {
 		return false, fault.New(fault.Environment, "postgres_data", "the folder %s is not a data folder of this program", c.dataDir).
 			WithHint("move it away, or choose another state folder with --state; nothing was changed")
 	}
-	if found := strings.TrimSpace(string(version)); found != strconv.Itoa(c.install.major) {
-		return false, fault.New(fault.Environment, "postgres_version", "the data in %s was made by PostgreSQL %s, and the installed programs are PostgreSQL %s", c.dataDir, found, c.install.version).
+	if found := strings.TrimSpace(string(version)); found != strconv.Itoa(c.build.Major) {
+		return false, fault.New(fault.Environment, "postgres_version", "the data in %s was made by PostgreSQL %s, and the installed programs are PostgreSQL %s", c.dataDir, found, c.build.Version).
 			WithHint("go back to the release with PostgreSQL %s and dump the databases with pg_dump, or run pg_upgrade; nothing was changed", found)
 	}
 	return true, nil
@@ -225,7 +220,7 @@ func (c *Cluster) Socket() (dir string, portNumber int) { return c.runDir, port 
 func (c *Cluster) SocketPath() string { return filepath.Join(c.runDir, socketName) }
 
 // Version returns the server's version, as "18.4".
-func (c *Cluster) Version() string { return c.install.version }
+func (c *Cluster) Version() string { return c.build.Version }
 
 // PID returns the process id of the server.
 func (c *Cluster) PID() int { return c.server.cmd.Process.Pid }
@@ -250,7 +245,7 @@ func (c *Cluster) watch() {
 	select {
 	case <-c.stopping:
 	default:
-		c.err = fault.New(fault.Unavailable, "postgres_ended", "PostgreSQL ended unexpectedly (%s); %s", c.server.exit(), c.server.log.tail()).WithCause(c.server.err)
+		c.err = fault.New(fault.Unavailable, "postgres_ended", "PostgreSQL ended unexpectedly (%s); %s", c.server.exit(), c.server.log.Tail()).WithCause(c.server.err)
 	}
 	c.release()
 	close(c.done)
@@ -313,7 +308,7 @@ func (c *Cluster) connect(ctx context.Context, database string) (*pgx.Conn, erro
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in").WithCause(err)
+		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in: %v", err).WithCause(err)
 	}
 	return conn, nil
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/serverlog"
 )
 
 // MaxConnections bounds the sessions of the embedded server. ReservedConnections of them are kept for the product
@@ -76,13 +78,17 @@ func (c *Cluster) pinned() []string {
 		"-c", "fsync=on",
 		"-c", "synchronous_commit=on",
 		"-c", "full_page_writes=on",
+		// After a crash of one of its processes the server ends and is started anew. If it started itself over, a fast
+		// shutdown that comes before it is up again, as the one that the kernel asks for when this process dies, would hang
+		// it for good: PostgreSQL 18 waits there for the end of processes that it never tells to end.
+		"-c", "restart_after_crash=off",
 		"-c", "listen_addresses=",
 		"-c", "port=" + strconv.Itoa(port),
 		"-c", "unix_socket_directories=" + c.runDir,
 		"-c", "unix_socket_permissions=0700",
 		"-c", "logging_collector=off",
 		"-c", "log_destination=stderr",
-		"-c", "log_line_prefix=" + logPrefix,
+		"-c", "log_line_prefix=" + serverlog.Prefix,
 	}
 }
 
@@ -104,7 +110,7 @@ func (c *Cluster) writeConf(data string) error {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	return c.account.give(path)
+	return c.account.Give(path)
 }
 
 // included reports whether the data folder includes our settings: the mark of one that this package made.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,9 +38,10 @@ func (a Access) OwnerURL() string { return address(a.SocketDir, a.Port, a.Databa
 func (a Access) AppURL() string { return address(a.SocketDir, a.Port, a.Database, a.App) }
 
 func address(dir string, port int, database string, role Role) string {
+	query := url.Values{"host": {dir}, "port": {strconv.Itoa(port)}, "sslmode": {"disable"}}.Encode()
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(role.User, role.Password), Path: "/" + database,
-		RawQuery: url.Values{"host": {dir}, "port": {strconv.Itoa(port)}, "sslmode": {"disable"}}.Encode(),
+		RawQuery: strings.ReplaceAll(query, "+", "%20"), // PostgreSQL takes a plus for a plus
 	}
 	return u.String()
 }

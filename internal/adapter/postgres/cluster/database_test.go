@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/fault/faulttest"
 )
 
 func TestRights(t *testing.T) {
@@ -97,7 +98,7 @@ func TestDatabaseNames(t *testing.T) {
 	c := clustertest.Cluster(t)
 	for _, name := range []string{"", "-a", "postgres", "template0", "template1", "a b", `a"b`, "a.b", strings.Repeat("a", 64)} {
 		_, err := c.EnsureDatabase(t.Context(), name)
-		wantFault(t, err, fault.Invalid, "database_name", "a database name has")
+		faulttest.Want(t, err, fault.Invalid, "database_name", "a database name has")
 	}
 	seen := map[string]bool{}
 	for _, name := range []string{"pg_x", "Upper-Case", "1", strings.Repeat("a", 62) + "b", strings.Repeat("a", 62) + "c"} {
@@ -113,7 +114,7 @@ func TestDatabaseNames(t *testing.T) {
 
 // TestEnsureDatabaseMendsWhatACrashLeft loses one half or the other of what EnsureDatabase does.
 func TestEnsureDatabaseMendsWhatACrashLeft(t *testing.T) {
-	dir := newDir(t)
+	dir := clustertest.Dir(t)
 	c, _ := start(t, dir)
 	ensure(t, c, "default")
 	stop(t, c)
@@ -158,7 +159,7 @@ func TestEnsureDatabaseMendsWhatACrashLeft(t *testing.T) {
 }
 
 func TestSecretsStayInTheirFile(t *testing.T) {
-	dir := newDir(t)
+	dir := clustertest.Dir(t)
 	c, r := start(t, dir)
 	access := ensure(t, c, "default")
 	conn := connect(t, access.AppURL())

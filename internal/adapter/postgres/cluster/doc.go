@@ -1,6 +1,5 @@
 // Package cluster runs the embedded PostgreSQL: one server of the project's own, made on first use in a state folder,
-// reached over a unix socket only, and gone when its process is gone. It also judges a PostgreSQL that the user runs
-// (Check).
+// reached over a unix socket only, and gone when its process is gone.
 //
 // The state folder:
 //

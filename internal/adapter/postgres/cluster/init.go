@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/serverlog"
 )
 
 // initialize makes the data folder with initdb. It is made under another name and renamed when it is complete and on
@@ -20,7 +23,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return unusable(c.dir, err)
 	}
-	if err := c.account.give(fresh); err != nil {
+	if err := c.account.Give(fresh); err != nil {
 		return unusable(c.dir, err)
 	}
 	if err := c.runInitdb(ctx, fresh); err != nil {
@@ -55,11 +58,11 @@ func (c *Cluster) runInitdb(ctx context.Context, data string) error {
 	if err := os.WriteFile(password, []byte(c.credentials.Admin+"\n"), 0o600); err != nil {
 		return unusable(c.runDir, err)
 	}
-	if err := c.account.give(password); err != nil {
+	if err := c.account.Give(password); err != nil {
 		return unusable(c.runDir, err)
 	}
-	log := newLogWriter(c.log, nil)
-	cmd := c.command(ctx, c.install, initProgram,
+	log := serverlog.New(c.log, nil)
+	cmd := c.command(ctx, install.InitProgram,
 		"--username="+adminUser, "--pwfile="+password, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--data-checksums",
 		"--no-instructions")
@@ -73,7 +76,7 @@ func (c *Cluster) runInitdb(ctx context.Context, data string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	initdb, err := launch(cmd, log)
 	if err != nil {
-		return brokenInstall(c.install.dir, err, "initdb does not start: %v", err)
+		return c.build.Broken(err, "initdb does not start: %v", err)
 	}
 	<-initdb.done
 	if initdb.err != nil {

@@ -26,8 +26,9 @@ const (
 	pollEvery = 5 * time.Millisecond
 )
 
-// lockFolder takes the state folder for this process.
-func lockFolder(dir string) (*os.File, error) {
+// LockFolder takes the state folder dir, which exists, for this process, until the file that it returns is closed or the
+// process ends. A folder that another process has is a conflict, which names that process.
+func LockFolder(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -63,20 +63,6 @@ func startHolder(t *testing.T, dir string) *exec.Cmd {
 	return cmd
 }
 
-// newDir makes a state folder that the server's user reaches.
-func newDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "runlot-cluster-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // recorder keeps what a cluster logs and tells.
 type recorder struct {
 	mu       sync.Mutex
@@ -171,23 +157,6 @@ func ensure(t *testing.T, c *cluster.Cluster, name string) cluster.Access {
 		t.Fatal(fault.Detail(err))
 	}
 	return access
-}
-
-// wantFault checks an error's kind and code, and that its text has the words.
-func wantFault(t *testing.T, err error, kind fault.Kind, code string, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want %s", code)
-	}
-	f := fault.From(err)
-	if f.Kind != kind || f.Code != code {
-		t.Errorf("fault %s/%s, want %s/%s: %s", f.Kind, f.Code, kind, code, fault.Detail(err))
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q lacks %q", err, w)
-		}
-	}
 }
 
 func write(t *testing.T, path, text string) {

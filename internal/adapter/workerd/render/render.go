@@ -1,0 +1,354 @@
+// Package render writes what a workerd process is started on: its configuration as Cap'n Proto text, the modules of the
+// app, and the JavaScript modules of the product that stand around them. It starts nothing.
+package render
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+const (
+	// ConfigFile is the file of a folder of Files that workerd is started with; its constant is called config.
+	ConfigFile = "config.capnp"
+	// BindingHeader is the header of every request that comes from a queue binding, with the binding's name. User code
+	// cannot set it.
+	BindingHeader = "Runlot-Binding"
+	// TailHeader marks the posts of the tail. User code cannot set it.
+	TailHeader = "Runlot-Tail"
+	// EntryModule stands before the user's main module when there is a queue handler to announce, and in a probe.
+	EntryModule = "runlot-entry.mjs"
+	// ProbeModule reads the exports in a probe.
+	ProbeModule = "runlot-probe.mjs"
+	// InternalModules begins the names of the modules that are behind the bindings of env.
+	InternalModules = "runlot-internal:"
+	// toolDate is the compatibility date of the workers of this package.
+	toolDate = "2026-11-17"
+	// codesDefault is the compatibility date from which on send errors show their code without a flag.
+	codesDefault = "2026-03-12"
+	// announceBinding is the global of service workers through which a delivery is announced.
+	announceBinding = "__runlot_announce"
+	// announcePrefix begins a service-worker script: its listener has to be the first, since one that throws ends the
+	// event. It has no line break, so that only the columns of the first line move.
+	announcePrefix = "{const announce=globalThis." + announceBinding + ";delete globalThis." + announceBinding +
+		";addEventListener(\"queue\",(event)=>announce(event))}"
+	// newRegistry is the flag without which a service worker cannot have the wrapped bindings of this package.
+	newRegistry = "new_module_registry"
+)
+
+// A service-worker script is probed between these two: the first notes its listeners instead of adding them, the last
+// adds the one that answers. The first has no line break, so that only the columns of the first line move.
+const (
+	probePrefix = `{const types=new Set(),add=globalThis.addEventListener;globalThis.addEventListener=(type)=>{types.add(type)};` +
+		`globalThis.__runlot_probe=()=>add("fetch",(event)=>event.respondWith(Response.json({default:{kind:"object",handlers:[...types]}})))}`
+	probeSuffix = "\n;__runlot_probe();\n"
+)
+
+//go:embed js/*.mjs
+var scripts embed.FS
+
+// Worker is what a process runs, as far as its configuration says it.
+type Worker struct {
+	Manifest *app.Manifest
+	Bundle   *app.Bundle
+	// Secrets are values of env that no file may hold; they win over a variable of the same name. A value has at most
+	// queue.MaxSecret bytes and no NUL.
+	Secrets map[string]string
+	// Database is what env.<Manifest.DatabaseBinding> connects to; nil leaves the binding out.
+	Database *Database
+	// AllowPrivate lets the worker reach private and loopback addresses too, not only public ones.
+	AllowPrivate bool
+	// Public says that the worker takes requests at the socket "http", which the process inherits.
+	Public bool
+	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
+	HostSocket string
+	// HeapMiB bounds the heap of the process.
+	HeapMiB int
+}
+
+// Database is a PostgreSQL database that a worker may connect to.
+type Database struct {
+	// Network is "unix" or "tcp"; Address is the path of the socket, or host:port.
+	Network, Address     string
+	Name, User, Password string
+}
+
+// Files are a configuration on its way to a folder.
+type Files struct {
+	// Env are the variables that the process needs, as NAME=value; they hold what no file may.
+	Env []string
+	// Prefix is how many characters stand before a service-worker script on its first line.
+	Prefix int
+
+	files map[string][]byte
+	text  strings.Builder
+}
+
+// Write puts the files into dir, readable by the owner only.
+func (r *Files) Write(dir string) error {
+	r.files[ConfigFile] = []byte(r.text.String())
+	for name, body := range r.files {
+		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
+			return fmt.Errorf("configuration of a worker process: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Files) printf(format string, args ...any) { fmt.Fprintf(&r.text, format, args...) }
+
+// script adds a file of this package and returns its embed expression.
+func (r *Files) script(name string) string {
+	body, err := scripts.ReadFile("js/" + name)
+	if err != nil {
+		panic("render: an embedded script is missing: " + err.Error())
+	}
+	return r.file(name, body)
+}
+
+// file adds a file and returns the expression that embeds it.
+func (r *Files) file(name string, body []byte) string {
+	r.files[name] = body
+	return "embed " + quote(name)
+}
+
+// quote writes s as a Cap'n Proto text literal.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c < 0x20 || c == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func quoteAll(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = quote(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// Process renders the configuration of a worker process, whose sockets are "router" for deliveries and "http" for the
+// public. What has no rendering is a fault of kind Invalid or Limit.
+func Process(w *Worker) (*Files, error) {
+	r := &Files{files: map[string][]byte{}}
+	if err := checkBundle(w.Bundle); err != nil {
+		return nil, err
+	}
+	host := quote("unix:" + w.HostSocket)
+	r.printf("using Workerd = import \"/workerd/workerd.capnp\";\nconst config :Workerd.Config = (\n services = [\n")
+	if w.AllowPrivate {
+		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
+	}
+	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, len(w.Manifest.Consumers) > 0))
+	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"],\n   bindings = [\n",
+		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)))
+	if err := r.bindings(w); err != nil {
+		return nil, err
+	}
+	r.printf("   ])),\n")
+	for i := range w.Manifest.Producers {
+		r.printf("  (name = \"queue-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
+			i, host, quote(BindingHeader), quote(w.Manifest.Producers[i].Binding))
+	}
+	if bound(w) {
+		address := w.Database.Address
+		if w.Database.Network == "unix" {
+			address = "unix:" + address
+		}
+		r.printf("  (name = \"database\", external = (address = %s, tcp = ())),\n", quote(address))
+	}
+	r.printf("  (name = \"router\", worker = (modules = [(name = \"router.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
+		"   compatibilityFlags = [\"service_binding_extra_handlers\"],\n"+
+		"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"CHECK\", service = (name = \"router\", entrypoint = \"check\"))])),\n",
+		r.script("router.mjs"), quote(toolDate))
+	r.printf("  (name = \"tail\", worker = (modules = [(name = \"tail.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
+		"   bindings = [(name = \"HOST\", service = \"tail-host\")])),\n", r.script("tail.mjs"), quote(toolDate))
+	r.printf("  (name = \"tail-host\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = \"1\")]))),\n", host, quote(TailHeader))
+	r.printf(" ],\n sockets = [")
+	if w.Public {
+		r.printf("(name = \"http\", http = (forwardedProtoHeader = \"X-Forwarded-Proto\"), service = \"worker\"), ")
+	}
+	r.printf("(name = \"router\", http = (), service = \"router\")],\n v8Flags = [%s],\n", heapFlag(w.HeapMiB))
+	r.printf(" extensions = [(modules = [\n")
+	for _, name := range []string{"handler", "errors", "queue", "database"} {
+		r.printf("  (name = %s, internal = true, esModule = %s),\n", quote(InternalModules+name), r.script(name+".mjs"))
+	}
+	r.printf("  (name = \"runlot:handler\", esModule = %s),\n", quote(`export { mark } from "runlot-internal:handler";`))
+	r.printf("  (name = \"runlot:queues\", esModule = %s) ])]);\n", quote(`export { QueueLimitError } from "runlot-internal:errors";`))
+	return r, nil
+}
+
+func heapFlag(mib int) string { return quote("--max-heap-size=" + strconv.Itoa(mib)) }
+
+// bound reports whether the app's database is a binding.
+func bound(w *Worker) bool { return w.Database != nil && w.Manifest.DatabaseBinding != "" }
+
+// checkBundle refuses what has no rendering.
+func checkBundle(b *app.Bundle) error {
+	size := 0
+	for i := range b.Modules {
+		size += len(b.Modules[i].Body)
+	}
+	switch {
+	case len(b.Modules) == 0:
+		return fault.New(fault.Invalid, "bundle_empty", "the app has no module to run").WithHint("name its entry module in `main`")
+	case b.ServiceWorker && len(b.Modules) > 1:
+		return fault.New(fault.Invalid, "bundle_service_worker", "%s uses addEventListener and imports %s; a service worker is one script",
+			b.Modules[0].Name, b.Modules[1].Name).WithHint("export the handlers instead: export default { async queue(batch, env, ctx) {} }")
+	case size > queue.MaxBundle:
+		return fault.New(fault.Limit, "bundle_size", "the bundle of %d bytes exceeds the limit of %d", size, queue.MaxBundle)
+	}
+	return nil
+}
+
+// flags returns the compatibility flags of the user's worker: errors of producers always show their code, and a service
+// worker has the module registry that its bindings need.
+func flags(m *app.Manifest, b *app.Bundle) []string {
+	const codes = "queue_expose_error_codes"
+	list := slices.DeleteFunc(slices.Clone(m.CompatibilityFlags), func(f string) bool { return f == codes || f == "no_"+codes })
+	slices.Sort(list)
+	list = slices.Compact(list)
+	if m.CompatibilityDate < codesDefault {
+		list = append(list, codes)
+	}
+	if b.ServiceWorker && !slices.Contains(list, newRegistry) {
+		list = append(list, newRegistry)
+	}
+	return list
+}
+
+// code renders the modules or the script of the user's worker.
+func (r *Files) code(b *app.Bundle, announce bool) string {
+	if b.ServiceWorker {
+		script := b.Modules[0].Body
+		if announce {
+			script = slices.Concat([]byte(announcePrefix), script)
+			r.Prefix = len(announcePrefix)
+		}
+		return "serviceWorkerScript = " + r.file("script.js", script)
+	}
+	var modules []string
+	if announce {
+		main := quote("./" + b.Modules[0].Name)
+		entry := fmt.Sprintf("import * as user from %s;\nimport { mark } from \"runlot:handler\";\nexport * from %s;\nexport default mark(user.default);\n", main, main)
+		modules = append(modules, fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry))))
+	}
+	return "modules = [" + strings.Join(append(modules, r.modules(b)...), ", ") + "]"
+}
+
+// modules renders each module of the bundle.
+func (r *Files) modules(b *app.Bundle) []string {
+	list := make([]string, len(b.Modules))
+	for i := range b.Modules {
+		m := &b.Modules[i]
+		list[i] = fmt.Sprintf("(name = %s, %s = %s)", quote(m.Name), m.Kind, r.file("module-"+strconv.Itoa(i)+path.Ext(path.Base(m.Name)), m.Body))
+	}
+	return list
+}
+
+// bindings renders env.
+func (r *Files) bindings(w *Worker) error {
+	m := w.Manifest
+	for i := range m.Producers {
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\"), (name = \"limit\", json = \"%d\")])),\n",
+			quote(m.Producers[i].Binding), i, queue.MaxProducerCalls)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Vars)) {
+		if _, ok := w.Secrets[name]; ok {
+			continue
+		}
+		var text string
+		if json.Unmarshal(m.Vars[name], &text) == nil && string(m.Vars[name]) != "null" {
+			r.printf("    (name = %s, text = %s),\n", quote(name), quote(text))
+		} else {
+			r.printf("    (name = %s, json = %s),\n", quote(name), quote(string(m.Vars[name])))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Secrets)) {
+		variable, err := r.secret("secret "+name, w.Secrets[name])
+		if err != nil {
+			return err
+		}
+		r.printf("    (name = %s, fromEnvironment = %s),\n", quote(name), quote(variable))
+	}
+	if bound(w) {
+		variable, err := r.secret("the database password", w.Database.Password)
+		if err != nil {
+			return err
+		}
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:database\", innerBindings = [\n"+
+			"     (name = \"native\", hyperdrive = (designator = \"database\", database = %s, user = %s, password = \"\", scheme = \"postgresql\")),\n"+
+			"     (name = \"password\", fromEnvironment = %s)])),\n",
+			quote(m.DatabaseBinding), quote(w.Database.Name), quote(w.Database.User), quote(variable))
+	}
+	if w.Bundle.ServiceWorker && len(m.Consumers) > 0 {
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:handler\", innerBindings = [])),\n", quote(announceBinding))
+	}
+	return nil
+}
+
+// secret puts a value into the environment of the process and returns the name of its variable.
+func (r *Files) secret(what, value string) (string, error) {
+	if len(value) > queue.MaxSecret {
+		return "", fault.New(fault.Limit, "secret_size", "%s has %d bytes; the limit is %d", what, len(value), queue.MaxSecret)
+	}
+	if strings.ContainsRune(value, 0) {
+		return "", fault.New(fault.Invalid, "secret_nul", "%s contains a NUL character", what).WithHint("encode it, for example in base64")
+	}
+	name := "RUNLOT_SECRET_" + strconv.Itoa(len(r.Env))
+	r.Env = append(r.Env, name+"="+value)
+	return name, nil
+}
+
+// Probe renders the configuration of a throw-away process that inspects a bundle: no bindings, no network. Its socket
+// "router" answers with the exports. Errors are those of Process.
+func Probe(m *app.Manifest, b *app.Bundle) (*Files, error) {
+	r := &Files{files: map[string][]byte{}}
+	if err := checkBundle(b); err != nil {
+		return nil, err
+	}
+	var code string
+	if b.ServiceWorker {
+		code = "serviceWorkerScript = " + r.file("script.js", slices.Concat([]byte(probePrefix), b.Modules[0].Body, []byte(probeSuffix)))
+		r.Prefix = len(probePrefix)
+	} else {
+		main := quote("./" + b.Modules[0].Name)
+		entry := fmt.Sprintf("import * as user from %s;\nimport { inspect } from \"./%s\";\nexport default { fetch() { return Response.json(inspect(user)); } };\n", main, ProbeModule)
+		modules := append([]string{
+			fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry))),
+			fmt.Sprintf("(name = %s, esModule = %s)", quote(ProbeModule), r.script("probe.mjs")),
+		}, r.modules(b)...)
+		code = "modules = [" + strings.Join(modules, ", ") + "]"
+	}
+	r.printf("using Workerd = import \"/workerd/workerd.capnp\";\nconst config :Workerd.Config = (\n services = [\n"+
+		"  (name = \"internet\", network = (allow = [])),\n"+
+		"  (name = \"worker\", worker = (%s,\n   compatibilityDate = %s, compatibilityFlags = %s)) ],\n"+
+		" sockets = [(name = \"router\", http = (), service = \"worker\")],\n v8Flags = [%s]);\n",
+		code, quote(m.CompatibilityDate), quoteAll(flags(m, b)), heapFlag(queue.HeapMiB))
+	return r, nil
+}

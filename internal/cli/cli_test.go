@@ -1,0 +1,44 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/runlot/runlot/internal/cli"
+)
+
+func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
+	for _, command := range []string{
+		"runlot", "runlot dev", "runlot check", "runlot version", "celld", "celld serve",
+	} {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, args := cli.Runlot, strings.Fields(command+" --help")
+		if args[0] == "celld" {
+			program = cli.Celld
+		}
+		if code := program("v0", args[1:], os.Stdin, out, out); code != cli.ExitOK {
+			t.Errorf("%s --help exits with %d", command, code)
+		}
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "Usage:") {
+			t.Errorf("%s --help shows no usage: %q", command, text)
+		}
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if width := utf8.RuneCountInString(line); width > 80 {
+				t.Errorf("%s --help has a line of %d columns: %s", command, width, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/core/fault"
+)
+
+const (
+	// lockName is the file in the state folder that its user has locked. It stays when the rest is deleted: a lock on a
+	// file without a name keeps nobody out.
+	lockName = "lock"
+	// leftoverTime is how long the workers of a killed process may take to let go of their port, leftoverEvery the rhythm
+	// at which it is tried.
+	leftoverTime  = 5 * time.Second
+	leftoverEvery = 20 * time.Millisecond
+)
+
+// prepareState makes the state folder, takes it for this process, empties it when that is wanted, and hides it from git.
+// Nothing in it is touched while another process uses it.
+func (d *Daemon) prepareState() error {
+	state := d.o.State
+	if d.o.Clean {
+		if err := ours(state); err != nil {
+			return err
+		}
+	}
+	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
+	if err := os.MkdirAll(state, 0o711); err != nil {
+		return stateFault(state, err)
+	}
+	var err error
+	if d.lock, err = cluster.LockFolder(state); err != nil {
+		return err
+	}
+	if d.o.Clean {
+		if err := empty(state); err != nil {
+			return stateFault(state, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(state, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+		return stateFault(state, err)
+	}
+	run := d.runDir()
+	// A process that stops takes its workers' folders with it.
+	left, err := os.ReadDir(run)
+	d.leftover = err == nil && len(left) > 0
+	if err := os.RemoveAll(run); err != nil {
+		return stateFault(state, err)
+	}
+	if err := os.Mkdir(run, 0o700); err != nil {
+		return stateFault(state, err)
+	}
+	return nil
+}
+
+// ours refuses a folder that does not look like the state of this program. One that is missing is fine.
+func ours(state string) error {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return stateFault(state, err)
+	}
+	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, lockName: true}
+	for _, e := range entries {
+		if !known[e.Name()] {
+			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
+				WithHint("name another folder with --state, or delete it yourself")
+		}
+	}
+	return nil
+}
+
+// empty deletes what a state folder holds, but for its lock.
+func empty(state string) error {
+	entries, err := os.ReadDir(state)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == lockName {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(state, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stateFault(state string, err error) error {
+	reason := err
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		reason = p.Err
+	}
+	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
+		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
+}
+
+// listen takes a public address. The workers of a process that was killed end with it, but hold its ports until the
+// kernel is done with them: after such an end a port in use is tried again for a moment.
+func (d *Daemon) listen(ctx context.Context, address string) (net.Listener, error) {
+	patience := time.NewTimer(leftoverTime)
+	defer patience.Stop()
+	tick := time.NewTicker(leftoverEvery)
+	defer tick.Stop()
+	for {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if !d.leftover || !errors.Is(err, syscall.EADDRINUSE) {
+			return listener, err
+		}
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,13 @@
+const version = "one";
+
+export default {
+  async fetch(request, env) {
+    await env.JOBS.send({ n: new URL(request.url).pathname.slice(1) });
+    return new Response("accepted");
+  },
+
+  async queue(batch) {
+    const message = (m) => ({ id: m.id, timestamp: m.timestamp.getTime(), attempts: m.attempts, body: m.body });
+    console.log(JSON.stringify({ queue: batch.queue, version, messages: batch.messages.map(message) }));
+  },
+};
