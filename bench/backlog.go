@@ -12,7 +12,7 @@ import (
 	"github.com/runlot/runlot/bench/peer"
 	"github.com/runlot/runlot/bench/report"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // old is the queue in which millions wait.
@@ -138,7 +138,7 @@ func (b *bench) fill(ctx context.Context, url string, n int) (err error) {
 		return err
 	}
 	sent := time.Now().Add(-time.Minute)
-	seq := max(last, broker.SeqAt(sent)) + 1
+	seq := max(last, store.SeqAt(sent)) + 1
 	for done < n {
 		b.progressf("%d of %d messages waiting", done, n)
 		rows := min(loadRows, n-done)

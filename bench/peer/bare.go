@@ -16,7 +16,7 @@ import (
 
 	"github.com/runlot/runlot/bench/measure"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Bare is the upper bound of what any engine over this table can reach: one session copies rows in, another deletes
@@ -43,7 +43,7 @@ func NewBare(ctx context.Context, url string, pid int) (*Bare, error) {
 	maps.Copy(config.RuntimeParams, map[string]string{
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off",
 	})
-	b := &Bare{pid: pid, seq: broker.SeqAt(time.Now())}
+	b := &Bare{pid: pid, seq: store.SeqAt(time.Now())}
 	if b.in, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
 
@@ -52,7 +52,7 @@ type Options struct {
 
 // Store is a store that holds connections.
 type Store interface {
-	broker.Store
+	store.Store
 	Close(ctx context.Context) error
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/memory"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
 )
 
@@ -14,7 +14,7 @@ func TestContract(t *testing.T) {
 		db := memory.NewDatabase()
 		return storetest.Subject{
 			Store:   db.Open(),
-			Another: func(*testing.T) broker.Store { return db.Open() },
+			Another: func(*testing.T) store.Store { return db.Open() },
 			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
 				t.Helper()
 				if err := db.Enqueue(queueName, body, delay); err != nil {

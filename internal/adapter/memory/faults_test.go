@@ -11,13 +11,13 @@ import (
 	"github.com/runlot/runlot/internal/adapter/memory"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // owner opens a database with one queue and a session that owns it.
-func owner(t *testing.T) (*memory.Database, *memory.Store, broker.Ownership) {
+func owner(t *testing.T) (*memory.Database, *memory.Store, store.Ownership) {
 	t.Helper()
 	db := memory.NewDatabase()
 	s := db.Open()
@@ -31,8 +31,8 @@ func owner(t *testing.T) (*memory.Database, *memory.Store, broker.Ownership) {
 	return db, s, own
 }
 
-func row(seq int64) []broker.Row {
-	return []broker.Row{{Queue: 1, Seq: seq, Format: queue.JSON, SentAt: 1, Body: []byte("1")}}
+func row(seq int64) []store.Row {
+	return []store.Row{{Queue: 1, Seq: seq, Format: queue.JSON, SentAt: 1, Body: []byte("1")}}
 }
 
 // TestCrashDecidesAboutWritesUnderWay: a write under way is carried out or not, its caller gets an error either way, and
@@ -48,7 +48,7 @@ func TestCrashDecidesAboutWritesUnderWay(t *testing.T) {
 				synctest.Wait()
 				db.Crash(func() bool { return lands })
 				<-own.Lost
-				if f := fault.From(<-outcome); f == nil || f.Code != broker.CodeOwnershipLost {
+				if f := fault.From(<-outcome); f == nil || f.Code != store.CodeOwnershipLost {
 					t.Errorf("the caller got %v", f)
 				}
 				db.SetFaults(nil)

@@ -8,25 +8,25 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // messages are those of one queue. The database's lock guards them.
 type messages struct {
-	info broker.QueueInfo
+	info store.QueueInfo
 	// ready holds the messages with VisibleAt 0 in order of Seq; one with Queue 0 is gone. live counts the others, and
 	// hint is where the last search ended: the next one often goes on from there.
-	ready []broker.Row
+	ready []store.Row
 	live  int
 	hint  int
 	// due holds every other message. order has their places, sorted unless unsorted is set, and places that are stale.
-	due      map[int64]broker.Row
-	order    []broker.Due
+	due      map[int64]store.Row
+	order    []store.Due
 	unsorted bool
 }
 
-func newMessages(info broker.QueueInfo) *messages {
-	return &messages{info: info, due: map[int64]broker.Row{}}
+func newMessages(info store.QueueInfo) *messages {
+	return &messages{info: info, due: map[int64]store.Row{}}
 }
 
 func (d *Database) numbered(id int32) *messages {
@@ -45,12 +45,12 @@ func (q *messages) find(seq int64) int {
 		q.hint = next
 		return next
 	}
-	i, _ := slices.BinarySearchFunc(q.ready, seq, func(r broker.Row, seq int64) int { return cmp.Compare(r.Seq, seq) })
+	i, _ := slices.BinarySearchFunc(q.ready, seq, func(r store.Row, seq int64) int { return cmp.Compare(r.Seq, seq) })
 	q.hint = i
 	return i
 }
 
-func (q *messages) readyRow(seq int64) *broker.Row {
+func (q *messages) readyRow(seq int64) *store.Row {
 	if i := q.find(seq); i < len(q.ready) && q.ready[i].Seq == seq && q.ready[i].Queue != 0 {
 		return &q.ready[i]
 	}
@@ -62,10 +62,10 @@ func (q *messages) has(seq int64) bool {
 	return ok || q.readyRow(seq) != nil
 }
 
-func (q *messages) add(r *broker.Row) {
+func (q *messages) add(r *store.Row) {
 	if r.VisibleAt != 0 {
 		q.due[r.Seq] = *r
-		q.order = append(q.order, broker.Due{VisibleAt: r.VisibleAt, Seq: r.Seq})
+		q.order = append(q.order, store.Due{VisibleAt: r.VisibleAt, Seq: r.Seq})
 		q.unsorted = true
 		return
 	}
@@ -83,17 +83,17 @@ func (q *messages) add(r *broker.Row) {
 }
 
 // remove takes a message out and returns it.
-func (q *messages) remove(seq int64) (broker.Row, bool) {
+func (q *messages) remove(seq int64) (store.Row, bool) {
 	if r, ok := q.due[seq]; ok {
 		delete(q.due, seq)
 		return r, true
 	}
 	p := q.readyRow(seq)
 	if p == nil {
-		return broker.Row{}, false
+		return store.Row{}, false
 	}
 	r := *p
-	*p = broker.Row{Seq: seq}
+	*p = store.Row{Seq: seq}
 	q.live--
 	return r, true
 }
@@ -101,7 +101,7 @@ func (q *messages) remove(seq int64) (broker.Row, bool) {
 // tidy drops what is gone when it is most of what is kept.
 func (q *messages) tidy() {
 	if len(q.ready) > 64 && q.live < len(q.ready)/2 {
-		q.ready = slices.DeleteFunc(q.ready, func(r broker.Row) bool { return r.Queue == 0 })
+		q.ready = slices.DeleteFunc(q.ready, func(r store.Row) bool { return r.Queue == 0 })
 		q.hint = 0
 	}
 	if len(q.order) > 64 && len(q.due) < len(q.order)/2 {
@@ -109,12 +109,12 @@ func (q *messages) tidy() {
 	}
 }
 
-func (q *messages) stale(d broker.Due) bool {
+func (q *messages) stale(d store.Due) bool {
 	r, ok := q.due[d.Seq]
 	return !ok || r.VisibleAt != d.VisibleAt
 }
 
-func compareDue(a, b broker.Due) int {
+func compareDue(a, b store.Due) int {
 	return cmp.Or(cmp.Compare(a.VisibleAt, b.VisibleAt), cmp.Compare(a.Seq, b.Seq))
 }
 
@@ -126,8 +126,8 @@ func (q *messages) sortDue() {
 	}
 }
 
-func (q *messages) count() broker.Count {
-	var c broker.Count
+func (q *messages) count() store.Count {
+	var c store.Count
 	for i := range q.ready {
 		if q.ready[i].Queue != 0 {
 			c.Messages++
@@ -143,12 +143,12 @@ func (q *messages) count() broker.Count {
 
 // page gathers rows within bounds.
 type page struct {
-	rows        []broker.Row
+	rows        []store.Row
 	left, bytes int
 }
 
 // take adds a row and reports whether there was room for it.
-func (p *page) take(r *broker.Row) bool {
+func (p *page) take(r *store.Row) bool {
 	if p.left == 0 || len(p.rows) > 0 && len(r.Body) > p.bytes {
 		return false
 	}
@@ -158,8 +158,8 @@ func (p *page) take(r *broker.Row) bool {
 	return true
 }
 
-// ReadReady implements broker.Store.
-func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]broker.Row, error) {
+// ReadReady implements store.Store.
+func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]store.Row, error) {
 	p := page{left: rows, bytes: bytes}
 	err := s.read(ctx, "ReadReady", func() {
 		q := s.db.numbered(queueID)
@@ -175,8 +175,8 @@ func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64,
 	return p.rows, err
 }
 
-// ReadDue implements broker.Store.
-func (s *Store) ReadDue(ctx context.Context, queueID int32, after broker.Due, upTo int64, rows, bytes int) ([]broker.Row, error) {
+// ReadDue implements store.Store.
+func (s *Store) ReadDue(ctx context.Context, queueID int32, after store.Due, upTo int64, rows, bytes int) ([]store.Row, error) {
 	p := page{left: rows, bytes: bytes}
 	err := s.read(ctx, "ReadDue", func() {
 		q := s.db.numbered(queueID)
@@ -200,8 +200,8 @@ func (s *Store) ReadDue(ctx context.Context, queueID int32, after broker.Due, up
 	return p.rows, err
 }
 
-// Append implements broker.Store.
-func (s *Store) Append(ctx context.Context, rows []broker.Row) error {
+// Append implements store.Store.
+func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 	return s.write(ctx, "Append", func() error {
 		for i := range rows {
 			q := s.db.numbered(rows[i].Queue)
@@ -224,7 +224,7 @@ func (s *Store) Append(ctx context.Context, rows []broker.Row) error {
 	})
 }
 
-func rising(rows []broker.Row) bool {
+func rising(rows []store.Row) bool {
 	for i := 1; i < len(rows); i++ {
 		if rows[i].Seq <= rows[i-1].Seq {
 			return false
@@ -233,21 +233,21 @@ func rising(rows []broker.Row) bool {
 	return true
 }
 
-func repeated(rows []broker.Row) (key broker.Key, twice bool) {
-	seen := make(map[broker.Key]bool, len(rows))
+func repeated(rows []store.Row) (key store.Key, twice bool) {
+	seen := make(map[store.Key]bool, len(rows))
 	for i := range rows {
-		key = broker.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+		key = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
 		if seen[key] {
 			return key, true
 		}
 		seen[key] = true
 	}
-	return broker.Key{}, false
+	return store.Key{}, false
 }
 
-// Drain implements broker.Store.
-func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int) ([]broker.Row, error) {
-	var rows []broker.Row
+// Drain implements store.Store.
+func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int) ([]store.Row, error) {
+	var rows []store.Row
 	err := s.write(ctx, "Drain", func() error {
 		bytes := 0
 		for _, in := range s.db.inbox {
@@ -255,7 +255,7 @@ func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int
 				break
 			}
 			bytes += len(in.body)
-			r := broker.Row{
+			r := store.Row{
 				Queue: in.queue, Seq: first + int64(len(rows)), Format: queue.JSON, Body: in.body,
 				SentAt: min(in.sent.UnixMilli(), now.UnixMilli()),
 			}
@@ -277,8 +277,8 @@ func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int
 	return rows, nil
 }
 
-// Apply implements broker.Store.
-func (s *Store) Apply(ctx context.Context, change *broker.Change) error {
+// Apply implements store.Store.
+func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 	return s.write(ctx, "Apply", func() error {
 		for _, m := range change.Move {
 			if q := s.db.numbered(m.To.Queue); q == nil || q.has(m.To.Seq) && s.db.has(m.From) {
@@ -303,12 +303,12 @@ func (s *Store) Apply(ctx context.Context, change *broker.Change) error {
 	})
 }
 
-func (d *Database) has(k broker.Key) bool {
+func (d *Database) has(k store.Key) bool {
 	q := d.numbered(k.Queue)
 	return q != nil && q.has(k.Seq)
 }
 
-func (d *Database) retry(t *broker.Retry) {
+func (d *Database) retry(t *store.Retry) {
 	q := d.numbered(t.Queue)
 	if q == nil {
 		return
@@ -321,7 +321,7 @@ func (d *Database) retry(t *broker.Retry) {
 	q.add(&r)
 }
 
-func (d *Database) move(m broker.Move) {
+func (d *Database) move(m store.Move) {
 	q := d.numbered(m.From.Queue)
 	if q == nil {
 		return
@@ -335,9 +335,9 @@ func (d *Database) move(m broker.Move) {
 	d.numbered(m.To.Queue).add(&r)
 }
 
-// Expire implements broker.Store.
-func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, limit int) ([]broker.Expired, error) {
-	var gone []broker.Expired
+// Expire implements store.Store.
+func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, limit int) ([]store.Expired, error) {
+	var gone []store.Expired
 	err := s.write(ctx, "Expire", func() error {
 		q := s.db.numbered(queueID)
 		if q == nil {
@@ -345,15 +345,15 @@ func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, 
 		}
 		for i := q.find(after + 1); i < len(q.ready) && q.ready[i].Seq < before; i++ {
 			if r := &q.ready[i]; r.Queue != 0 {
-				gone = append(gone, broker.Expired{Seq: r.Seq, Bytes: len(r.Body)})
+				gone = append(gone, store.Expired{Seq: r.Seq, Bytes: len(r.Body)})
 			}
 		}
 		for seq, r := range q.due {
 			if seq > after && seq < before {
-				gone = append(gone, broker.Expired{Seq: seq, Bytes: len(r.Body)})
+				gone = append(gone, store.Expired{Seq: seq, Bytes: len(r.Body)})
 			}
 		}
-		slices.SortFunc(gone, func(a, b broker.Expired) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(gone, func(a, b store.Expired) int { return cmp.Compare(a.Seq, b.Seq) })
 		gone = gone[:min(limit, len(gone))]
 		for _, e := range gone {
 			q.remove(e.Seq)

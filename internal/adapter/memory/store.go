@@ -8,7 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // storeID is the identity of every database in memory: their messages never meet.
@@ -131,13 +131,13 @@ type Store struct {
 	own *tenure
 }
 
-var _ broker.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // Open returns a new session.
 func (d *Database) Open() *Store { return &Store{db: d} }
 
 func ownershipLost() error {
-	return fault.New(fault.Conflict, broker.CodeOwnershipLost, "this session does not own the queues")
+	return fault.New(fault.Conflict, store.CodeOwnershipLost, "this session does not own the queues")
 }
 
 func unavailable(cause error) error {
@@ -244,10 +244,10 @@ func (s *Store) read(ctx context.Context, call string, look func()) error {
 	return nil
 }
 
-// Acquire implements broker.Store.
-func (s *Store) Acquire(ctx context.Context) (broker.Ownership, error) {
+// Acquire implements store.Store.
+func (s *Store) Acquire(ctx context.Context) (store.Ownership, error) {
 	if err := s.Release(ctx); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	d := s.db
 	for {
@@ -257,19 +257,19 @@ func (s *Store) Acquire(ctx context.Context) (broker.Ownership, error) {
 			d.epoch++
 			d.owner = &tenure{lost: make(chan struct{})}
 			s.own = d.owner
-			return broker.Ownership{Store: storeID, Epoch: d.epoch, NextSeq: d.next, Lost: d.owner.lost}, nil
+			return store.Ownership{Store: storeID, Epoch: d.epoch, NextSeq: d.next, Lost: d.owner.lost}, nil
 		}
 		freed := d.freed
 		d.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return broker.Ownership{}, fault.New(fault.Unavailable, "database_held", "another session owns the queues").WithCause(context.Cause(ctx))
+			return store.Ownership{}, fault.New(fault.Unavailable, "database_held", "another session owns the queues").WithCause(context.Cause(ctx))
 		}
 	}
 }
 
-// Release implements broker.Store.
+// Release implements store.Store.
 func (s *Store) Release(context.Context) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -280,7 +280,7 @@ func (s *Store) Release(context.Context) error {
 	return nil
 }
 
-// Reserve implements broker.Store.
+// Reserve implements store.Store.
 func (s *Store) Reserve(ctx context.Context, limit int64) error {
 	return s.write(ctx, "Reserve", func() error {
 		s.db.next = max(s.db.next, limit)
@@ -288,9 +288,9 @@ func (s *Store) Reserve(ctx context.Context, limit int64) error {
 	})
 }
 
-// Declare implements broker.Store.
-func (s *Store) Declare(ctx context.Context, names []string) ([]broker.QueueInfo, error) {
-	infos := make([]broker.QueueInfo, 0, len(names))
+// Declare implements store.Store.
+func (s *Store) Declare(ctx context.Context, names []string) ([]store.QueueInfo, error) {
+	infos := make([]store.QueueInfo, 0, len(names))
 	err := s.write(ctx, "Declare", func() error {
 		for _, name := range names {
 			if !queue.ValidName(name) {
@@ -300,7 +300,7 @@ func (s *Store) Declare(ctx context.Context, names []string) ([]broker.QueueInfo
 		for _, name := range names {
 			q := s.db.byName[name]
 			if q == nil {
-				q = newMessages(broker.QueueInfo{ID: int32(len(s.db.queues) + 1), Name: name})
+				q = newMessages(store.QueueInfo{ID: int32(len(s.db.queues) + 1), Name: name})
 				s.db.queues = append(s.db.queues, q)
 				s.db.byName[name] = q
 			}
@@ -311,9 +311,9 @@ func (s *Store) Declare(ctx context.Context, names []string) ([]broker.QueueInfo
 	return infos, err
 }
 
-// Queues implements broker.Store.
-func (s *Store) Queues(ctx context.Context) ([]broker.QueueInfo, error) {
-	var infos []broker.QueueInfo
+// Queues implements store.Store.
+func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
+	var infos []store.QueueInfo
 	err := s.read(ctx, "Queues", func() {
 		for _, q := range s.db.queues {
 			infos = append(infos, q.info)
@@ -322,8 +322,8 @@ func (s *Store) Queues(ctx context.Context) ([]broker.QueueInfo, error) {
 	return infos, err
 }
 
-// SaveMarks implements broker.Store.
-func (s *Store) SaveMarks(ctx context.Context, marks []broker.Mark) error {
+// SaveMarks implements store.Store.
+func (s *Store) SaveMarks(ctx context.Context, marks []store.Mark) error {
 	return s.write(ctx, "SaveMarks", func() error {
 		for _, m := range marks {
 			if q := s.db.numbered(m.Queue); q != nil {
@@ -334,9 +334,9 @@ func (s *Store) SaveMarks(ctx context.Context, marks []broker.Mark) error {
 	})
 }
 
-// Snapshot implements broker.Store.
-func (s *Store) Snapshot(ctx context.Context) (broker.Snapshot, error) {
-	view := &snapshot{store: s, counts: map[int32]broker.Count{}}
+// Snapshot implements store.Store.
+func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
+	view := &snapshot{store: s, counts: map[int32]store.Count{}}
 	err := s.read(ctx, "Snapshot", func() {
 		for _, q := range s.db.queues {
 			view.counts[q.info.ID] = q.count()
@@ -351,15 +351,15 @@ func (s *Store) Snapshot(ctx context.Context) (broker.Snapshot, error) {
 // snapshot is what was counted when it was opened.
 type snapshot struct {
 	store  *Store
-	counts map[int32]broker.Count
+	counts map[int32]store.Count
 }
 
-// Counts implements broker.Snapshot.
-func (v *snapshot) Counts(ctx context.Context) (map[int32]broker.Count, error) {
-	var counts map[int32]broker.Count
+// Counts implements store.Snapshot.
+func (v *snapshot) Counts(ctx context.Context) (map[int32]store.Count, error) {
+	var counts map[int32]store.Count
 	err := v.store.read(ctx, "Counts", func() { counts = maps.Clone(v.counts) })
 	return counts, err
 }
 
-// Close implements broker.Snapshot.
+// Close implements store.Snapshot.
 func (*snapshot) Close(context.Context) error { return nil }

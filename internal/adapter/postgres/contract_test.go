@@ -14,7 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
 )
 
@@ -110,7 +110,7 @@ func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 		app := d.app(t)
 		return storetest.Subject{
 			Store:   d.open(t),
-			Another: func(t *testing.T) broker.Store { return d.open(t) },
+			Another: func(t *testing.T) store.Store { return d.open(t) },
 			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
 				exec(t, app, "SELECT runlot_queue.send($1, $2, $3)", queueName, body, delay)
 			},

@@ -11,7 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // The server is killed under sends: what was acknowledged is there after the restart, and every group whole or not at all.
@@ -22,7 +22,7 @@ func TestServerKilledUnderSends(t *testing.T) {
 	must(t, err)
 	defer os.RemoveAll(dir)
 	must(t, os.Chmod(dir, 0o711))
-	start := func() (*cluster.Cluster, *postgres.Store, broker.Ownership) {
+	start := func() (*cluster.Cluster, *postgres.Store, store.Ownership) {
 		c, err := cluster.Start(t.Context(), cluster.Options{Install: install, Dir: dir})
 		must(t, err)
 		access, err := c.EnsureDatabase(t.Context(), "app")
@@ -45,10 +45,10 @@ func TestServerKilledUnderSends(t *testing.T) {
 			// Some more groups are on their way while it dies.
 			go func() { _ = syscall.Kill(c.PID(), syscall.SIGKILL) }()
 		}
-		rows := make([]broker.Row, group)
+		rows := make([]store.Row, group)
 		for i := range rows {
 			next++
-			rows[i] = broker.Row{Queue: queues[0].ID, Seq: next, Format: 1, SentAt: 1, Body: []byte("1")}
+			rows[i] = store.Row{Queue: queues[0].ID, Seq: next, Format: 1, SentAt: 1, Body: []byte("1")}
 		}
 		sent[rows[0].Seq] = true
 		if err := s.Append(t.Context(), rows); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // owner is a store that owns a fresh database through a proxy.
@@ -18,7 +18,7 @@ type owner struct {
 	*postgres.Store
 	d     *database
 	proxy *proxy
-	own   broker.Ownership
+	own   store.Ownership
 	queue int32
 	next  int64
 }
@@ -51,23 +51,23 @@ func (o *owner) acquire(t *testing.T) {
 	o.own, o.queue, o.next = own, queues[0].ID, own.NextSeq
 }
 
-func (o *owner) rows(n int) []broker.Row {
-	rows := make([]broker.Row, n)
+func (o *owner) rows(n int) []store.Row {
+	rows := make([]store.Row, n)
 	for i := range rows {
 		o.next++
-		rows[i] = broker.Row{Queue: o.queue, Seq: o.next, Format: 1, SentAt: 1_000, Body: []byte(`{}`)}
+		rows[i] = store.Row{Queue: o.queue, Seq: o.next, Format: 1, SentAt: 1_000, Body: []byte(`{}`)}
 	}
 	return rows
 }
 
-func (o *owner) stored(t *testing.T) []broker.Row {
+func (o *owner) stored(t *testing.T) []store.Row {
 	t.Helper()
 	rows, err := o.ReadReady(t.Context(), o.queue, 0, 1<<62, 1_000_000, 1<<30)
 	must(t, err)
 	return rows
 }
 
-func (o *owner) wantStored(t *testing.T, want []broker.Row) {
+func (o *owner) wantStored(t *testing.T, want []store.Row) {
 	t.Helper()
 	got := o.stored(t)
 	if len(got) == 0 && len(want) == 0 {
@@ -90,7 +90,7 @@ var breakages = map[string]breakage{"request lost": lostRequest, "reply lost": l
 // Whenever the connection breaks, an Append that returns nil is stored exactly once.
 func TestAppendInDoubt(t *testing.T) {
 	o := newOwner(t)
-	var want []broker.Row
+	var want []store.Row
 	for name, kind := range breakages {
 		for trigger, n := range map[string]int{insertTrigger: 3, copyTrigger: 200} {
 			t.Run(fmt.Sprintf("%s, %d rows", name, n), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAppendInDoubt(t *testing.T) {
 }
 
 // warm makes a row that proves the session before the fault is armed.
-func (o *owner) warm(want *[]broker.Row) []broker.Row {
+func (o *owner) warm(want *[]store.Row) []store.Row {
 	rows := o.rows(1)
 	*want = append(*want, rows...)
 	return rows
@@ -132,17 +132,17 @@ func TestApplyInDoubt(t *testing.T) {
 			o.next++
 			moved := o.next
 			struck := o.proxy.arm(deleteTrigger, kind)
-			key := func(i int) broker.Key { return broker.Key{Queue: o.queue, Seq: rows[i].Seq} }
-			must(t, o.Apply(t.Context(), &broker.Change{
-				Delete: []broker.Key{key(0)},
-				Retry:  []broker.Retry{{Key: key(1), Failures: 1, VisibleAt: 5}},
-				Move:   []broker.Move{{From: key(2), To: broker.Key{Queue: o.queue, Seq: moved}}},
+			key := func(i int) store.Key { return store.Key{Queue: o.queue, Seq: rows[i].Seq} }
+			must(t, o.Apply(t.Context(), &store.Change{
+				Delete: []store.Key{key(0)},
+				Retry:  []store.Retry{{Key: key(1), Failures: 1, VisibleAt: 5}},
+				Move:   []store.Move{{From: key(2), To: store.Key{Queue: o.queue, Seq: moved}}},
 			}))
 			<-struck
 			last := rows[2]
 			last.Seq, last.Origin = moved, rows[2].Seq
-			o.wantStored(t, []broker.Row{rows[3], rows[4], last})
-			due, err := o.ReadDue(t.Context(), o.queue, broker.Due{}, 10, 10, 1<<20)
+			o.wantStored(t, []store.Row{rows[3], rows[4], last})
+			due, err := o.ReadDue(t.Context(), o.queue, store.Due{}, 10, 10, 1<<20)
 			must(t, err)
 			if len(due) != 1 || due[0].Seq != rows[1].Seq {
 				t.Errorf("due: %+v", due)
@@ -165,7 +165,7 @@ func TestExpireInDoubt(t *testing.T) {
 	got, err := o.Expire(t.Context(), o.queue, 0, 1<<62, 2)
 	must(t, err)
 	<-struck
-	if diff := cmp.Diff([]broker.Expired{{Seq: rows[0].Seq, Bytes: 2}, {Seq: rows[1].Seq, Bytes: 2}}, got); diff != "" {
+	if diff := cmp.Diff([]store.Expired{{Seq: rows[0].Seq, Bytes: 2}, {Seq: rows[1].Seq, Bytes: 2}}, got); diff != "" {
 		t.Errorf("expired (-want +got):\n%s", diff)
 	}
 	o.wantStored(t, rows[2:])
@@ -186,7 +186,7 @@ func TestDrainInDoubt(t *testing.T) {
 			}
 			o.next += 3
 			o.wantStored(t, rows)
-			must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(rows)}))
+			must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 		})
 	}
 	if n := one[int](t, o.d.connect(t), "SELECT count(*) FROM runlot_queue.inbox"); n != 0 {
@@ -194,10 +194,10 @@ func TestDrainInDoubt(t *testing.T) {
 	}
 }
 
-func keysOf(rows []broker.Row) []broker.Key {
-	keys := make([]broker.Key, len(rows))
+func keysOf(rows []store.Row) []store.Key {
+	keys := make([]store.Key, len(rows))
 	for i := range rows {
-		keys[i] = broker.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+		keys[i] = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
 	}
 	return keys
 }
@@ -246,7 +246,7 @@ func until[T any](t *testing.T, ask func() T, ok func(T) bool) T {
 // Who stops waiting is told that nothing happened, and that becomes true before anything else is written.
 func TestGivenUpIsTakenBack(t *testing.T) {
 	o := newOwner(t)
-	var want []broker.Row
+	var want []store.Row
 	app := o.d.app(t)
 	giveUp := func(t *testing.T, trigger string, write func(ctx context.Context) error) {
 		t.Helper()
@@ -273,7 +273,7 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 		giveUp(t, copyTrigger, func(ctx context.Context) error { return o.Append(ctx, rows) })
 		// The same rows may be appended again.
 		must(t, o.Append(t.Context(), rows))
-		must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(rows)}))
+		must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	})
 	t.Run("drain", func(t *testing.T) {
 		exec(t, app, "SELECT runlot_queue.send_batch('jobs', ARRAY['1', '2', '3']::jsonb[])")
@@ -311,7 +311,7 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 		t.Errorf("%d sessions of the earlier owner are left", n)
 	}
 	o.proxy.thaw()
-	if err := <-done; fault.From(err).Code != broker.CodeOwnershipLost {
+	if err := <-done; fault.From(err).Code != store.CodeOwnershipLost {
 		t.Errorf("the earlier owner's write: %v", fault.Detail(err))
 	}
 	<-o.own.Lost
@@ -334,10 +334,10 @@ func TestEpochFencesNewSessions(t *testing.T) {
 	struck := o.proxy.arm(insertTrigger, lostRequest)
 	err := o.Append(t.Context(), o.rows(1))
 	<-struck
-	if fault.From(err).Code != broker.CodeOwnershipLost {
+	if fault.From(err).Code != store.CodeOwnershipLost {
 		t.Errorf("a write under an old epoch: %v", fault.Detail(err))
 	}
-	if err := o.Reserve(t.Context(), o.next+5_000_000); fault.From(err).Code != broker.CodeOwnershipLost {
+	if err := o.Reserve(t.Context(), o.next+5_000_000); fault.From(err).Code != store.CodeOwnershipLost {
 		t.Errorf("a reservation under an old epoch: %v", fault.Detail(err))
 	}
 	o.wantStored(t, before)

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // drainSQL moves rows from the inbox, oldest first, as far as rows ($4) and bytes ($5) allow, skipping what is below the
@@ -60,8 +60,8 @@ type inboxMark struct {
 }
 
 // Drain moves up to limit rows from the inbox into their queues and returns them.
-func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int) ([]broker.Row, error) {
-	var rows []broker.Row
+func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int) ([]store.Row, error) {
+	var rows []store.Row
 	limitSeq := first + int64(limit)
 	err := s.add(ctx, operation{
 		run: func(ctx context.Context, w *writer) (err error) {
@@ -83,7 +83,7 @@ func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int
 	return rows, nil
 }
 
-func (w *writer) drain(ctx context.Context, first int64, now time.Time, limit int) ([]broker.Row, error) {
+func (w *writer) drain(ctx context.Context, first int64, now time.Time, limit int) ([]store.Row, error) {
 	mark := &w.tenure.inbox
 	settles := false
 	if mark.until != 0 {
@@ -99,7 +99,7 @@ func (w *writer) drain(ctx context.Context, first int64, now time.Time, limit in
 	}
 	defer result.Close()
 	var (
-		rows         []broker.Row
+		rows         []store.Row
 		bytes        int
 		highest, xid int64
 	)
@@ -130,13 +130,13 @@ type querier interface {
 }
 
 // collect reads rows with the columns of messageColumns.
-func collect(ctx context.Context, q querier, sql string, args ...any) ([]broker.Row, error) {
+func collect(ctx context.Context, q querier, sql string, args ...any) ([]store.Row, error) {
 	result, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer result.Close()
-	var rows []broker.Row
+	var rows []store.Row
 	for result.Next() {
 		rows = append(rows, rowOf(result.RawValues()))
 	}

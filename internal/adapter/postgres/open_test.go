@@ -1,20 +1,18 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/schema"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func TestOpenTwiceAndAtOnce(t *testing.T) {
@@ -49,22 +47,22 @@ func TestOpenRefuses(t *testing.T) {
 		kind                     fault.Kind
 		code                     string
 	}{
-		{name: "no URL", url: "postgres://%", kind: fault.Environment, code: postgres.CodeDatabaseURL},
+		{name: "no URL", url: "postgres://%", kind: fault.Environment, code: session.CodeDatabaseURL},
 		{
 			name: "wrong password", url: change(func(u *url.URL) { u.User = url.UserPassword(d.access.Owner.User, "wrong") }),
-			kind: fault.Environment, code: postgres.CodeDatabaseURL,
+			kind: fault.Environment, code: session.CodeDatabaseURL,
 		},
-		{name: "no such database", url: change(func(u *url.URL) { u.Path = "/none" }), kind: fault.Environment, code: postgres.CodeDatabaseURL},
+		{name: "no such database", url: change(func(u *url.URL) { u.Path = "/none" }), kind: fault.Environment, code: session.CodeDatabaseURL},
 		{
 			name: "nobody there", url: change(func(u *url.URL) { u.RawQuery = "host=/nowhere" }),
-			kind: fault.Unavailable, code: postgres.CodeDatabaseUnavailable,
+			kind: fault.Unavailable, code: session.CodeDatabaseUnavailable,
 		},
 		{
-			name: "newer schema", url: d.access.OwnerURL(), kind: fault.Environment, code: postgres.CodeSchemaNewer,
+			name: "newer schema", url: d.access.OwnerURL(), kind: fault.Environment, code: schema.CodeNewer,
 			before: "INSERT INTO runlot_queue.schema_version (version_id, is_applied) VALUES (9999, true)",
 			after:  "DELETE FROM runlot_queue.schema_version WHERE version_id = 9999",
 		},
-		{name: "another role", url: d.access.AppURL(), kind: fault.Environment, code: postgres.CodeDatabaseRights},
+		{name: "another role", url: d.access.AppURL(), kind: fault.Environment, code: session.CodeDatabaseRights},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.before != "" {
@@ -84,35 +82,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
-	plain := errors.New("plain")
-	for _, c := range []struct {
-		err  error
-		kind fault.Kind
-		code string
-	}{
-		{&pgconn.PgError{Code: "53100"}, fault.Limit, queue.CodeStorageFull},
-		{&pgconn.PgError{Code: "53300"}, fault.Unavailable, postgres.CodeDatabaseUnavailable},
-		{&pgconn.PgError{Code: "40P01"}, fault.Unavailable, postgres.CodeDatabaseUnavailable},
-		{&pgconn.PgError{Code: "57P01"}, fault.Unavailable, postgres.CodeDatabaseUnavailable},
-		{&pgconn.PgError{Code: "08006"}, fault.Unavailable, postgres.CodeDatabaseUnavailable},
-		{&pgconn.PgError{Code: "08P01"}, fault.Environment, postgres.CodeDatabasePooler},
-		{&pgconn.PgError{Code: "25006"}, fault.Unavailable, postgres.CodeDatabaseReadOnly},
-		{&pgconn.PgError{Code: "23505"}, fault.Internal, "internal"},
-		{context.DeadlineExceeded, fault.Unavailable, postgres.CodeDatabaseUnavailable},
-		{fault.New(fault.Invalid, "x", "y"), fault.Invalid, "x"},
-		{plain, fault.Internal, "internal"},
-	} {
-		err := fmt.Errorf("wrapped: %w", c.err)
-		if f := fault.From(postgres.Classify(err)); f.Kind != c.kind || f.Code != c.code {
-			t.Errorf("%v is %s %s, want %s %s", c.err, f.Kind, f.Code, c.kind, c.code)
-		}
-	}
-	if postgres.Classify(nil) != nil {
-		t.Error("nil is an error")
-	}
-}
-
 // A database that switches synchronous_commit off for its sessions does not switch it off for the store's.
 func TestCommitsAreSynchronous(t *testing.T) {
 	d := newDatabase(t)
@@ -127,7 +96,7 @@ func TestCommitsAreSynchronous(t *testing.T) {
 		CREATE TRIGGER witness AFTER INSERT OR DELETE ON runlot_queue.message EXECUTE FUNCTION runlot_queue.witness()`)
 	rows := o.rows(1)
 	must(t, o.Append(t.Context(), rows))
-	must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(rows)}))
+	must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	if got := one[[]string](t, conn, "SELECT array_agg(setting) FROM runlot_queue.witness"); !slices.Equal(got, []string{"on", "on"}) {
 		t.Errorf("writes ran with synchronous_commit %v", got)
 	}

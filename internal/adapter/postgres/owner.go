@@ -5,23 +5,20 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// The advisory locks of a database: its holder is the owner, or migrates the schema. The numbers are the first eight
-// bytes of "runlotow" and "runlotmi" in ASCII; they never change.
-const (
-	ownerLock   = int64(0x72756e6c6f746f77)
-	migrateLock = int64(0x72756e6c6f746d69)
-)
+// ownerLock is the advisory lock of a database whose holder is the owner: the first eight bytes of "runlotow" in ASCII. It
+// never changes.
+const ownerLock = int64(0x72756e6c6f746f77)
 
 // tenure is one ownership, from Acquire until its session ends.
 type tenure struct {
@@ -39,46 +36,46 @@ type tenure struct {
 	inbox inboxMark
 }
 
-func (t *tenure) name() string { return sessionName + strconv.FormatInt(t.epoch, 10) }
+func (t *tenure) name() string { return session.OwnerName + strconv.FormatInt(t.epoch, 10) }
 
 // Acquire makes the caller the owner. It asks for the lock again and again instead of waiting inside the server, where
 // a waiting statement would keep a snapshot open and with it every dead row of the database. What this store held before
 // is released first.
-func (s *Store) Acquire(ctx context.Context) (broker.Ownership, error) {
+func (s *Store) Acquire(ctx context.Context) (store.Ownership, error) {
 	if err := s.Release(ctx); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	defer s.leave()
-	conn, err := connect(ctx, s.config, idleName)
+	conn, err := session.Open(ctx, s.config, session.IdleName)
 	if err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	own, err := s.takeOver(ctx, conn)
 	if err != nil {
-		closeNow(ctx, conn)
-		return broker.Ownership{}, classify(err)
+		session.Close(ctx, conn)
+		return store.Ownership{}, session.Classify(err)
 	}
 	return own, nil
 }
 
-func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (broker.Ownership, error) {
-	if err := lock(ctx, conn, ownerLock); err != nil {
-		return broker.Ownership{}, err
+func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (store.Ownership, error) {
+	if err := session.Lock(ctx, conn, ownerLock); err != nil {
+		return store.Ownership{}, err
 	}
 	q := query.New(conn)
 	row, err := q.TakeOver(ctx, s.node)
 	if err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	t := &tenure{epoch: row.Epoch, conn: conn}
 	if _, err := conn.Exec(ctx, "SELECT set_config('application_name', $1, false)", t.name()); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	if err := endEarlier(ctx, q, row.Epoch); err != nil {
-		return broker.Ownership{}, err
+		return store.Ownership{}, err
 	}
 	t.held, t.lose = context.WithCancel(context.WithoutCancel(ctx))
 	t.adder, t.settler = newWriter(s, t), newWriter(s, t)
@@ -87,23 +84,7 @@ func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (broker.Ownership,
 	t.watch.Go(func() { s.watchSession(watching, t) })
 	s.tenure.Store(t)
 	s.readers.Reset()
-	return broker.Ownership{Store: uint64(row.StoreID), Epoch: row.Epoch, NextSeq: row.NextSeq, Lost: t.held.Done()}, nil
-}
-
-// lock takes a session advisory lock, trying until ctx ends.
-func lock(ctx context.Context, conn *pgx.Conn, key int64) error {
-	for {
-		var got bool
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&got); err != nil {
-			return err
-		}
-		if got {
-			return nil
-		}
-		if err := pause(ctx, queue.StoreAcquireEvery); err != nil {
-			return fault.New(fault.Unavailable, "database_held", "another node holds the queues of the database").WithCause(err)
-		}
-	}
+	return store.Ownership{Store: uint64(row.StoreID), Epoch: row.Epoch, NextSeq: row.NextSeq, Lost: t.held.Done()}, nil
 }
 
 // endEarlier ends the sessions of earlier owners and returns when none is left. A session opened later under an earlier
@@ -115,21 +96,21 @@ func endEarlier(ctx context.Context, q *query.Queries, epoch int64) error {
 			return err
 		}
 		left := 0
-		for _, session := range sessions {
-			theirs, err := strconv.ParseInt(strings.TrimPrefix(session.Name, sessionName), 10, 64)
+		for _, other := range sessions {
+			theirs, err := strconv.ParseInt(strings.TrimPrefix(other.Name, session.OwnerName), 10, 64)
 			if err != nil || theirs >= epoch {
 				continue
 			}
 			left++
-			if _, err := q.EndSession(ctx, query.EndSessionParams{Pid: session.Pid, BackendStart: session.BackendStart}); err != nil {
+			if _, err := q.EndSession(ctx, query.EndSessionParams{Pid: other.Pid, BackendStart: other.BackendStart}); err != nil {
 				return err
 			}
 		}
 		if left == 0 {
 			return nil
 		}
-		if err := pause(ctx, queue.StoreRetryFirst); err != nil {
-			return unavailable(err)
+		if err := session.Pause(ctx, queue.StoreRetryFirst); err != nil {
+			return session.Unavailable(err)
 		}
 	}
 }
@@ -175,7 +156,7 @@ func (s *Store) Release(ctx context.Context) error {
 	t.settler.close(ctx)
 	t.stopWatch()
 	t.watch.Wait()
-	closeNow(ctx, t.conn)
+	session.Close(ctx, t.conn)
 	return nil
 }
 
@@ -191,20 +172,12 @@ func (s *Store) enter(ctx context.Context) error {
 	case s.acquiring <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return unavailable(ctx.Err())
+		return session.Unavailable(ctx.Err())
 	}
 }
 
 func (s *Store) leave() { <-s.acquiring }
 
-// pause waits for d, or returns the error of ctx when that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+func ownershipLost() *fault.Error {
+	return fault.New(fault.Conflict, store.CodeOwnershipLost, "this node does not own the queues of the database")
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // The two reads end at the row that reaches the bound of bytes: the running sum costs next to nothing, because the size
@@ -28,26 +29,26 @@ const (
 )
 
 // ReadReady returns messages with VisibleAt 0 in order of Seq.
-func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]broker.Row, error) {
+func (s *Store) ReadReady(ctx context.Context, queueID int32, after, upTo int64, rows, bytes int) ([]store.Row, error) {
 	list, err := collect(ctx, s.readers, readReadySQL, queueID, after, upTo, rows, bytes)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return within(list, bytes), nil
 }
 
 // ReadDue returns delayed messages in order of (VisibleAt, Seq).
-func (s *Store) ReadDue(ctx context.Context, queueID int32, after broker.Due, upTo int64, rows, bytes int) ([]broker.Row, error) {
+func (s *Store) ReadDue(ctx context.Context, queueID int32, after store.Due, upTo int64, rows, bytes int) ([]store.Row, error) {
 	list, err := collect(ctx, s.readers, readDueSQL,
 		queueID, time.UnixMilli(after.VisibleAt), after.Seq, time.UnixMilli(upTo), rows, bytes)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return within(list, bytes), nil
 }
 
 // within cuts off the row that went over the bound, if it is not the first.
-func within(rows []broker.Row, bytes int) []broker.Row {
+func within(rows []store.Row, bytes int) []store.Row {
 	total := 0
 	for i := range rows {
 		total += len(rows[i].Body)
@@ -59,16 +60,16 @@ func within(rows []broker.Row, bytes int) []broker.Row {
 }
 
 // Snapshot opens a consistent view. It holds one of the connections for reading until it is closed.
-func (s *Store) Snapshot(ctx context.Context) (broker.Snapshot, error) {
+func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
 	conn, err := s.readers.Acquire(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	// The SELECT takes the snapshot. The one full scan of the store may choose its plan.
 	_, err = conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; SELECT 1`)
 	if err != nil {
-		closeNow(ctx, conn.Hijack())
-		return nil, classify(err)
+		session.Close(ctx, conn.Hijack())
+		return nil, session.Classify(err)
 	}
 	return &snapshot{conn: conn}, nil
 }
@@ -79,14 +80,14 @@ type snapshot struct {
 }
 
 // Counts counts messages and their bytes by queue; a queue without messages is absent.
-func (s *snapshot) Counts(ctx context.Context) (map[int32]broker.Count, error) {
+func (s *snapshot) Counts(ctx context.Context) (map[int32]store.Count, error) {
 	rows, err := query.New(s.conn).Counts(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
-	counts := make(map[int32]broker.Count, len(rows))
+	counts := make(map[int32]store.Count, len(rows))
 	for _, r := range rows {
-		counts[r.QueueID] = broker.Count{Messages: r.Messages, Bytes: r.Bytes}
+		counts[r.QueueID] = store.Count{Messages: r.Messages, Bytes: r.Bytes}
 	}
 	return counts, nil
 }
@@ -98,5 +99,5 @@ func (s *snapshot) Close(ctx context.Context) error {
 		_, err = s.conn.Exec(ctx, "ROLLBACK")
 		s.conn.Release()
 	})
-	return classify(err)
+	return session.Classify(err)
 }

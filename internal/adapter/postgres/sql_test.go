@@ -17,8 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 const sendSQL = "SELECT runlot_queue.send($1, $2)"
@@ -30,6 +31,17 @@ func newDirect(t *testing.T) *owner {
 	o := &owner{Store: d.open(t), d: d}
 	o.acquire(t)
 	return o
+}
+
+// storeSession opens a session with the settings that the store's sessions have.
+func storeSession(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	config, err := session.Parse(url)
+	must(t, err)
+	conn, err := session.Open(t.Context(), config, session.IdleName)
+	must(t, err)
+	t.Cleanup(func() { session.Close(context.Background(), conn) })
+	return conn
 }
 
 func (o *owner) drain(t *testing.T) []string {
@@ -215,38 +227,6 @@ func TestSendRefuses(t *testing.T) {
 	}
 }
 
-func TestRightsOfTheAppRole(t *testing.T) {
-	o := newDirect(t)
-	app := o.d.app(t)
-	exec(t, app, sendSQL, "jobs", "1")
-	exec(t, app, "SELECT id, body FROM runlot_queue.messages")
-	for _, sql := range []string{
-		"SELECT 1 FROM runlot_queue.message", "SELECT 1 FROM runlot_queue.inbox", "SELECT 1 FROM runlot_queue.queue",
-		"SELECT 1 FROM runlot_queue.owner", "SELECT 1 FROM runlot_queue.schema_version",
-		"INSERT INTO runlot_queue.inbox (sent_at, queue_id, body) VALUES (now(), 1, '1')",
-		"DELETE FROM runlot_queue.messages", "UPDATE runlot_queue.owner SET epoch = 0", "TRUNCATE runlot_queue.message",
-		"CREATE TABLE runlot_queue.mine ()", "DROP FUNCTION runlot_queue.send", "SELECT nextval('runlot_queue.inbox_id_seq')",
-	} {
-		_, err := app.Exec(t.Context(), sql)
-		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || (pg.Code != "42501" && pg.Code != "55000") {
-			t.Errorf("%s: %v, want a refusal", sql, err)
-		}
-	}
-	// The app's own search_path and its own objects do not reach into the functions.
-	exec(t, app, `CREATE FUNCTION public.octet_length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 0';
-		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT ''-infinity''::timestamptz';
-		SET search_path = public, pg_catalog`)
-	exec(t, app, sendSQL, "jobs", "2")
-	if one[bool](t, app, "SELECT bool_or(sent_at < 'yesterday' OR size = 0) FROM runlot_queue.messages") {
-		t.Error("a function of the app was called")
-	}
-	owner := o.d.connect(t)
-	if n := one[int](t, owner, `SELECT count(*) FROM pg_proc p WHERE pronamespace = 'runlot_queue'::regnamespace
-		AND (NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false) OR has_function_privilege('public', oid, 'EXECUTE'))`); n != 0 {
-		t.Errorf("%d functions have an open search_path or are open to everybody", n)
-	}
-}
-
 func TestViewOfMessages(t *testing.T) {
 	o := newDirect(t)
 	bodies := []struct {
@@ -272,8 +252,8 @@ func TestViewOfMessages(t *testing.T) {
 	rows[2].VisibleAt, rows[2].Failures = 1, 3
 	must(t, o.Append(t.Context(), rows))
 	moved := o.next + 1
-	must(t, o.Apply(t.Context(), &broker.Change{Move: []broker.Move{{
-		From: broker.Key{Queue: o.queue, Seq: rows[0].Seq}, To: broker.Key{Queue: o.queue, Seq: moved},
+	must(t, o.Apply(t.Context(), &store.Change{Move: []store.Move{{
+		From: store.Key{Queue: o.queue, Seq: rows[0].Seq}, To: store.Key{Queue: o.queue, Seq: moved},
 	}}}))
 	app := o.d.app(t)
 	exec(t, app, sendSQL, "jobs", `{"in":"box"}`)
@@ -310,71 +290,10 @@ func TestViewOfMessages(t *testing.T) {
 	}
 }
 
-func TestConstraintsDefendTheStates(t *testing.T) {
-	o := newDirect(t)
-	conn := o.d.connect(t)
-	const sql = `INSERT INTO runlot_queue.message (queue_id, seq, origin, sent_at, visible_at, failures, losses, format, body)
-		SELECT 1, %s, %s, now(), %s, %s, %s, %s, %s`
-	good := []any{"10", "NULL", "NULL", "0", "0", "1", "''"}
-	exec(t, conn, fmt.Sprintf(sql, good...))
-	for _, c := range []struct {
-		place           int
-		value, violates string
-	}{
-		{0, "10", "message_pkey"},
-		{0, "0", "message_seq"},
-		{1, "0", "message_seq"},
-		{1, "11", "message_seq"},
-		{3, "1", "message_retried"},
-		{4, "1", "message_retried"},
-		{3, "-1", "message_retried"},
-		{4, "-1", "message_retried"},
-		{5, "0", "message_format"},
-		{5, "5", "message_format"},
-		{6, "convert_to(repeat('x', 131073), 'UTF8')", "message_size"},
-	} {
-		values := slices.Clone(good)
-		values[0] = "11"
-		values[c.place] = c.value
-		_, err := conn.Exec(t.Context(), fmt.Sprintf(sql, values...))
-		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.ConstraintName != c.violates {
-			t.Errorf("column %d = %s: %v, want a violation of %s", c.place, c.value, err, c.violates)
-		}
-	}
-	for table, insert := range map[string]string{
-		"queue": "INSERT INTO runlot_queue.queue (name) VALUES ('Bad')",
-		"owner": "INSERT INTO runlot_queue.owner (store_id) VALUES (1)",
-		"inbox": "INSERT INTO runlot_queue.inbox (sent_at, queue_id, body) VALUES (now(), 1, convert_to(repeat('x', 131073), 'UTF8'))",
-	} {
-		if _, err := conn.Exec(t.Context(), insert); err == nil {
-			t.Errorf("%s: accepted %s", table, insert)
-		}
-	}
-}
-
-func TestEveryObjectIsExplained(t *testing.T) {
-	o := newDirect(t)
-	const sql = `SELECT coalesce(array_agg(name), '{}') FROM (
-		SELECT c.relname || coalesce('.' || a.attname, '') AS name
-		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND c.relkind IN ('r', 'v')
-		WHERE c.relnamespace = 'runlot_queue'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'schema_version'
-			AND (a.attname IS NULL OR a.attname NOT IN ('singleton', 'id', 'name', 'created_at')) AND col_description(c.oid, a.attnum) IS NULL
-		UNION ALL
-		SELECT relname FROM pg_class WHERE relnamespace = 'runlot_queue'::regnamespace AND relkind IN ('r', 'v') AND relname <> 'schema_version'
-			AND obj_description(oid, 'pg_class') IS NULL
-		UNION ALL
-		SELECT proname FROM pg_proc WHERE pronamespace = 'runlot_queue'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL) missing`
-	if missing := one[[]string](t, o.d.connect(t), sql); len(missing) > 0 {
-		t.Errorf("no comment on %v", missing)
-	}
-}
-
 // The planner has no choice: also an empty, never analyzed table is read and written by index from a known place.
 func TestPlansUseTheIndexes(t *testing.T) {
 	o := newDirect(t)
-	conn, err := postgres.Session(t.Context(), o.d.access.OwnerURL())
-	must(t, err)
-	defer conn.Close(context.Background())
+	conn := storeSession(t, o.d.access.OwnerURL())
 	index := map[string]string{
 		"read ready": "message_pkey", "read due": "message_due", "runlot_delete": "message_pkey", "runlot_retry": "message_pkey",
 		"runlot_move": "message_pkey", "runlot_exists": "message_pkey", "runlot_range": "message_pkey", "runlot_return": "message_pkey",
@@ -408,13 +327,11 @@ func TestReadsStartAboveDeadRows(t *testing.T) {
 	for range 4 {
 		dead := o.rows(5_000)
 		must(t, o.Append(t.Context(), dead))
-		must(t, o.Apply(t.Context(), &broker.Change{Delete: keysOf(dead)}))
+		must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(dead)}))
 	}
 	cursor := o.next
 	must(t, o.Append(t.Context(), o.rows(10)))
-	conn, err := postgres.Session(t.Context(), o.d.access.OwnerURL())
-	must(t, err)
-	defer conn.Close(context.Background())
+	conn := storeSession(t, o.d.access.OwnerURL())
 	pages := func(after int64) int {
 		var plan []struct {
 			Plan map[string]any `json:"Plan"`

@@ -11,9 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/schema"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Options says which database a Store keeps its messages in.
@@ -27,7 +29,7 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Store keeps the messages of one PostgreSQL database. It implements broker.Store.
+// Store keeps the messages of one PostgreSQL database. It implements store.Store.
 type Store struct {
 	config  *pgx.ConnConfig
 	node    string
@@ -38,16 +40,16 @@ type Store struct {
 	tenure    atomic.Pointer[tenure]
 }
 
-var _ broker.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // Open checks the server, brings the schema up to date, grants AppRole its rights and returns the store. It fails with a
 // fault of kind Environment for what an operator can mend, and Unavailable when the server does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	config, err := parse(o.URL)
+	config, err := session.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, config, o.AppRole, o.Log); err != nil {
+	if err := schema.Prepare(ctx, config, o.AppRole, o.Log); err != nil {
 		return nil, err
 	}
 	s := &Store{config: config, node: o.Node, log: o.Log, acquiring: make(chan struct{}, 1)}
@@ -64,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil
 	}
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
 	return s, nil
 }
@@ -77,26 +79,26 @@ func (s *Store) Close(ctx context.Context) error {
 }
 
 // Queues returns every queue.
-func (s *Store) Queues(ctx context.Context) ([]broker.QueueInfo, error) {
+func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 	rows, err := query.New(s.readers).Queues(ctx)
 	if err != nil {
-		return nil, classify(err)
+		return nil, session.Classify(err)
 	}
-	infos := make([]broker.QueueInfo, len(rows))
+	infos := make([]store.QueueInfo, len(rows))
 	for i, r := range rows {
-		infos[i] = broker.QueueInfo(r)
+		infos[i] = store.QueueInfo(r)
 	}
 	return infos, nil
 }
 
 // Declare makes sure that the queues exist and returns them, in the order given.
-func (s *Store) Declare(ctx context.Context, names []string) ([]broker.QueueInfo, error) {
+func (s *Store) Declare(ctx context.Context, names []string) ([]store.QueueInfo, error) {
 	for _, name := range names {
 		if !queue.ValidName(name) {
 			return nil, fault.New(fault.Invalid, "queue_name", "queue name %s is not valid", strconv.Quote(name)).WithHint("%s", queue.NameRule)
 		}
 	}
-	byName := make(map[string]broker.QueueInfo, len(names))
+	byName := make(map[string]store.QueueInfo, len(names))
 	err := s.settle(ctx, func(ctx context.Context, w *writer) error {
 		q := query.New(w.conn)
 		if err := q.Declare(ctx, names); err != nil {
@@ -104,14 +106,14 @@ func (s *Store) Declare(ctx context.Context, names []string) ([]broker.QueueInfo
 		}
 		rows, err := q.QueuesByName(ctx, names)
 		for _, r := range rows {
-			byName[r.Name] = broker.QueueInfo(r)
+			byName[r.Name] = store.QueueInfo(r)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	infos := make([]broker.QueueInfo, len(names))
+	infos := make([]store.QueueInfo, len(names))
 	for i, name := range names {
 		infos[i] = byName[name]
 	}
@@ -130,7 +132,7 @@ func (s *Store) Reserve(ctx context.Context, limit int64) error {
 }
 
 // SaveMarks stores marks.
-func (s *Store) SaveMarks(ctx context.Context, marks []broker.Mark) error {
+func (s *Store) SaveMarks(ctx context.Context, marks []store.Mark) error {
 	var p query.SaveMarksParams
 	for _, m := range marks {
 		p.QueueIds = append(p.QueueIds, m.Queue)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // The binary forms of PostgreSQL's wire protocol, for the few statements through which every message goes: pgx's general
@@ -84,7 +84,7 @@ func putArray[T any](b []byte, oid uint32, list []T, put func(b []byte, v *T) []
 const messageColumns = "seq, origin, sent_at, visible_at, queue_id, failures, losses, format, body"
 
 // putCopy appends rows as the data of COPY … WITH (FORMAT binary), whole: header, rows, trailer.
-func putCopy(b []byte, rows []broker.Row) []byte {
+func putCopy(b []byte, rows []store.Row) []byte {
 	const columns = 9
 	b = append(b, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	for i := range rows {
@@ -104,34 +104,34 @@ func putCopy(b []byte, rows []broker.Row) []byte {
 }
 
 // rowArrays builds the nine parameters of the insert statement.
-func (f *frame) rowArrays(rows []broker.Row) [][]byte {
+func (f *frame) rowArrays(rows []store.Row) [][]byte {
 	return f.params(
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, rows, func(b []byte, r *broker.Row) []byte { return putInt8(b, r.Seq) })
+			return putArray(b, pgtype.Int8OID, rows, func(b []byte, r *store.Row) []byte { return putInt8(b, r.Seq) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, rows, func(b []byte, r *broker.Row) []byte { return putOrigin(b, r.Origin) })
+			return putArray(b, pgtype.Int8OID, rows, func(b []byte, r *store.Row) []byte { return putOrigin(b, r.Origin) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.TimestamptzOID, rows, func(b []byte, r *broker.Row) []byte { return putInt8(b, toMicros(r.SentAt)) })
+			return putArray(b, pgtype.TimestamptzOID, rows, func(b []byte, r *store.Row) []byte { return putInt8(b, toMicros(r.SentAt)) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.TimestamptzOID, rows, func(b []byte, r *broker.Row) []byte { return putVisible(b, r.VisibleAt) })
+			return putArray(b, pgtype.TimestamptzOID, rows, func(b []byte, r *store.Row) []byte { return putVisible(b, r.VisibleAt) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int4OID, rows, func(b []byte, r *broker.Row) []byte { return putInt4(b, r.Queue) })
+			return putArray(b, pgtype.Int4OID, rows, func(b []byte, r *store.Row) []byte { return putInt4(b, r.Queue) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *broker.Row) []byte { return putInt2(b, r.Failures) })
+			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *store.Row) []byte { return putInt2(b, r.Failures) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *broker.Row) []byte { return putInt2(b, r.Losses) })
+			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *store.Row) []byte { return putInt2(b, r.Losses) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *broker.Row) []byte { return putInt2(b, int16(r.Format)) })
+			return putArray(b, pgtype.Int2OID, rows, func(b []byte, r *store.Row) []byte { return putInt2(b, int16(r.Format)) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.ByteaOID, rows, func(b []byte, r *broker.Row) []byte { return putBytes(b, r.Body) })
+			return putArray(b, pgtype.ByteaOID, rows, func(b []byte, r *store.Row) []byte { return putBytes(b, r.Body) })
 		},
 	)
 }
@@ -139,7 +139,7 @@ func (f *frame) rowArrays(rows []broker.Row) [][]byte {
 // frame is the memory in which a writer builds what it sends; it is used again for every operation.
 type frame struct {
 	buf  []byte
-	keys []broker.Key
+	keys []store.Key
 }
 
 // frameKeep is the most memory that a frame keeps for the next operation.
@@ -190,9 +190,9 @@ func milliOf(b []byte) int64 {
 }
 
 // rowOf reads the columns of messageColumns. The body is copied: the bytes belong to the connection.
-func rowOf(v [][]byte) broker.Row {
+func rowOf(v [][]byte) store.Row {
 	const seq, origin, sentAt, visibleAt, queueID, failures, losses, format, body = 0, 1, 2, 3, 4, 5, 6, 7, 8
-	return broker.Row{
+	return store.Row{
 		Seq: int8Of(v[seq]), Origin: int8Of(v[origin]), SentAt: milliOf(v[sentAt]), VisibleAt: milliOf(v[visibleAt]),
 		Queue: int4Of(v[queueID]), Failures: int2Of(v[failures]), Losses: int2Of(v[losses]), Format: queue.Format(int2Of(v[format])),
 		Body: append(make([]byte, 0, len(v[body])), v[body]...),

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // The statements that every writer prepares. They stand here and not among the generated ones because their parameters
@@ -57,7 +57,7 @@ const copySQL = `COPY runlot_queue.message (` + messageColumns + `) FROM STDIN W
 var binaryFormat = []int16{pgtype.BinaryFormatCode}
 
 // Append inserts rows in one transaction.
-func (s *Store) Append(ctx context.Context, rows []broker.Row) error {
+func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -82,25 +82,25 @@ func (s *Store) Append(ctx context.Context, rows []broker.Row) error {
 	})
 }
 
-func undoAppend(rows []broker.Row) func(ctx context.Context, w *writer) error {
+func undoAppend(rows []store.Row) func(ctx context.Context, w *writer) error {
 	return func(ctx context.Context, w *writer) error {
-		keys := make([]broker.Key, len(rows))
+		keys := make([]store.Key, len(rows))
 		for i := range rows {
-			keys[i] = broker.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+			keys[i] = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
 		}
-		return w.apply(ctx, &broker.Change{Delete: keys})
+		return w.apply(ctx, &store.Change{Delete: keys})
 	}
 }
 
 // Apply carries a change out in one transaction and one round trip.
-func (s *Store) Apply(ctx context.Context, change *broker.Change) error {
+func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 	if len(change.Delete)+len(change.Retry)+len(change.Move) == 0 {
 		return nil
 	}
 	return s.settle(ctx, func(ctx context.Context, w *writer) error { return w.apply(ctx, change) })
 }
 
-func (w *writer) apply(ctx context.Context, change *broker.Change) error {
+func (w *writer) apply(ctx context.Context, change *store.Change) error {
 	f := &w.frame
 	f.reset()
 	return w.pipeline(ctx, func(p *pgconn.Pipeline) {
@@ -117,10 +117,10 @@ func (w *writer) apply(ctx context.Context, change *broker.Change) error {
 }
 
 // byQueue yields the keys of each queue in order of Seq, so that neighbours in the index are deleted one after the other.
-func (f *frame) byQueue(keys []broker.Key) func(yield func([]broker.Key) bool) {
-	return func(yield func([]broker.Key) bool) {
+func (f *frame) byQueue(keys []store.Key) func(yield func([]store.Key) bool) {
+	return func(yield func([]store.Key) bool) {
 		f.keys = append(f.keys[:0], keys...)
-		slices.SortFunc(f.keys, func(a, b broker.Key) int {
+		slices.SortFunc(f.keys, func(a, b store.Key) int {
 			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Seq, b.Seq))
 		})
 		for rest := f.keys; len(rest) > 0; {
@@ -136,48 +136,48 @@ func (f *frame) byQueue(keys []broker.Key) func(yield func([]broker.Key) bool) {
 	}
 }
 
-func (f *frame) deleteParams(keys []broker.Key) [][]byte {
+func (f *frame) deleteParams(keys []store.Key) [][]byte {
 	return f.params(
 		func(b []byte) []byte { return putRawInt4(b, keys[0].Queue) },
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, keys, func(b []byte, k *broker.Key) []byte { return putInt8(b, k.Seq) })
+			return putArray(b, pgtype.Int8OID, keys, func(b []byte, k *store.Key) []byte { return putInt8(b, k.Seq) })
 		},
 	)
 }
 
-func (f *frame) retryParams(list []broker.Retry) [][]byte {
+func (f *frame) retryParams(list []store.Retry) [][]byte {
 	return f.params(
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int4OID, list, func(b []byte, r *broker.Retry) []byte { return putInt4(b, r.Queue) })
+			return putArray(b, pgtype.Int4OID, list, func(b []byte, r *store.Retry) []byte { return putInt4(b, r.Queue) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, list, func(b []byte, r *broker.Retry) []byte { return putInt8(b, r.Seq) })
+			return putArray(b, pgtype.Int8OID, list, func(b []byte, r *store.Retry) []byte { return putInt8(b, r.Seq) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *broker.Retry) []byte { return putInt2(b, r.Failures) })
+			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *store.Retry) []byte { return putInt2(b, r.Failures) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *broker.Retry) []byte { return putInt2(b, r.Losses) })
+			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *store.Retry) []byte { return putInt2(b, r.Losses) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.TimestamptzOID, list, func(b []byte, r *broker.Retry) []byte { return putVisible(b, r.VisibleAt) })
+			return putArray(b, pgtype.TimestamptzOID, list, func(b []byte, r *store.Retry) []byte { return putVisible(b, r.VisibleAt) })
 		},
 	)
 }
 
-func (f *frame) moveParams(list []broker.Move) [][]byte {
+func (f *frame) moveParams(list []store.Move) [][]byte {
 	return f.params(
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int4OID, list, func(b []byte, m *broker.Move) []byte { return putInt4(b, m.From.Queue) })
+			return putArray(b, pgtype.Int4OID, list, func(b []byte, m *store.Move) []byte { return putInt4(b, m.From.Queue) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, list, func(b []byte, m *broker.Move) []byte { return putInt8(b, m.From.Seq) })
+			return putArray(b, pgtype.Int8OID, list, func(b []byte, m *store.Move) []byte { return putInt8(b, m.From.Seq) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int4OID, list, func(b []byte, m *broker.Move) []byte { return putInt4(b, m.To.Queue) })
+			return putArray(b, pgtype.Int4OID, list, func(b []byte, m *store.Move) []byte { return putInt4(b, m.To.Queue) })
 		},
 		func(b []byte) []byte {
-			return putArray(b, pgtype.Int8OID, list, func(b []byte, m *broker.Move) []byte { return putInt8(b, m.To.Seq) })
+			return putArray(b, pgtype.Int8OID, list, func(b []byte, m *store.Move) []byte { return putInt8(b, m.To.Seq) })
 		},
 	)
 }
@@ -210,11 +210,11 @@ func (w *writer) pipeline(ctx context.Context, send func(p *pgconn.Pipeline)) er
 
 // Expire deletes up to limit messages of a queue in order of Seq and returns them. What it will delete is read first: if
 // the connection breaks under the deletion, it is repeated and the answer is still whole.
-func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, limit int) ([]broker.Expired, error) {
+func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, limit int) ([]store.Expired, error) {
 	var (
 		read    bool
-		expired []broker.Expired
-		keys    []broker.Key
+		expired []store.Expired
+		keys    []store.Key
 	)
 	err := s.settle(ctx, func(ctx context.Context, w *writer) error {
 		if !read {
@@ -225,15 +225,15 @@ func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, 
 				return err
 			}
 			for _, r := range rows {
-				expired = append(expired, broker.Expired{Seq: r.Seq, Bytes: int(r.Bytes)})
-				keys = append(keys, broker.Key{Queue: queueID, Seq: r.Seq})
+				expired = append(expired, store.Expired{Seq: r.Seq, Bytes: int(r.Bytes)})
+				keys = append(keys, store.Key{Queue: queueID, Seq: r.Seq})
 			}
 			read = true
 		}
 		if len(keys) == 0 {
 			return nil
 		}
-		return w.apply(ctx, &broker.Change{Delete: keys})
+		return w.apply(ctx, &store.Change{Delete: keys})
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -66,7 +67,7 @@ func (w *writer) do(ctx context.Context, op operation) error {
 	select {
 	case w.slot <- struct{}{}:
 	case <-ctx.Done():
-		return unavailable(ctx.Err())
+		return session.Unavailable(ctx.Err())
 	case <-w.tenure.held.Done():
 		return ownershipLost()
 	}
@@ -92,7 +93,7 @@ func (w *writer) do(ctx context.Context, op operation) error {
 		case landed:
 			return nil
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := session.Pause(ctx, wait); err != nil {
 			return w.verdict(err)
 		}
 	}
@@ -109,7 +110,7 @@ func (w *writer) look(ctx context.Context, op operation, wait *time.Duration) (l
 				return landed, nil
 			}
 		}
-		if final(err) || pause(ctx, *wait) != nil {
+		if final(err) || session.Pause(ctx, *wait) != nil {
 			return false, err
 		}
 		*wait = min(2**wait, queue.StoreRetryMax)
@@ -124,7 +125,7 @@ func (w *writer) verdict(err error) error {
 	if err != nil && w.tenure.held.Err() != nil {
 		return ownershipLost().WithCause(err)
 	}
-	return classify(err)
+	return session.Classify(err)
 }
 
 // open makes sure that conn is a live session of the current ownership and that no earlier session of this writer is left.
@@ -132,12 +133,12 @@ func (w *writer) open(ctx context.Context) error {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
-	conn, err := connect(ctx, w.store.config, w.tenure.name())
+	conn, err := session.Open(ctx, w.store.config, w.tenure.name())
 	if err != nil {
 		return err
 	}
 	if err := w.adopt(ctx, conn); err != nil {
-		closeNow(ctx, conn)
+		session.Close(ctx, conn)
 		return err
 	}
 	return nil
@@ -213,10 +214,10 @@ func (w *writer) close(ctx context.Context) {
 		w.retired = true
 	}
 	if w.conn != nil {
-		closeNow(ctx, w.conn)
+		session.Close(ctx, w.conn)
 	}
 }
 
 // final reports whether another try cannot help, because the ownership is lost or the server answered with an error that
 // is no passing state.
-func final(err error) bool { return fault.KindOf(classify(err)) != fault.Unavailable }
+func final(err error) bool { return fault.KindOf(session.Classify(err)) != fault.Unavailable }

@@ -13,14 +13,18 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/pace"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Broker is the one owner of a database's queues, from Start to Stop or to the loss of the ownership. A Broker runs once;
 // whoever wants to go on after a loss makes a new one.
 //
-// Order of locks: settleGate, appendGate, reserveGate, mu, backlog.mu, then the locks of sends, settles, readers and wheel.
+// Order of locks: settleGate, appendGate, reserveGate, mu, those of the book in its own order, then those of sends and
+// settles.
 type Broker struct {
-	store  Store
+	store  store.Store
 	log    *slog.Logger
 	bounds Bounds
 
@@ -37,26 +41,21 @@ type Broker struct {
 	highestDueMark int64
 	// reserved is the limit of the last reservation: Seqs below it may be assigned.
 	reserved    atomic.Int64
-	reserveKick chan struct{}
+	reserveKick pace.Kick
 
 	sends   sendList
 	waiting *semaphore.Weighted
 	settles settleList
-	readers readList
-	wheel   wheel
-
-	mu sync.RWMutex
-	// byName and byID hold every queue that is known; mu guards them and started.
-	byName  map[string]*backlog
-	byID    map[int32]*backlog
-	started bool
-	// exact is set, and counted closed, when the messages that were there at the start are in the counts of the queues.
-	exact   atomic.Bool
+	// book holds what is known of every queue.
+	book *backlog.Book
+	// counted is closed when the messages that were there at the start are in the counts of the queues.
 	counted chan struct{}
-	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
-	lanes atomic.Int64
 
-	own  Ownership
+	// mu guards started.
+	mu      sync.Mutex
+	started bool
+
+	own  store.Ownership
 	work context.Context //nolint:containedctx // the lifetime of the goroutines, ended by Stop or by the loss of ownership
 	end  context.CancelCauseFunc
 	// stopping is closed when the flusher and the settler shall finish what waits and return.
@@ -81,16 +80,14 @@ func New(o Options) *Broker {
 	b := &Broker{
 		store: o.Store, log: log, bounds: bounds,
 		settleGate: make(gate, 1), appendGate: make(gate, 1), reserveGate: make(gate, 1),
-		reserveKick: make(chan struct{}, 1),
-		sends:       sendList{kick: make(chan struct{}, 1)},
+		reserveKick: make(pace.Kick, 1),
+		sends:       sendList{kick: make(pace.Kick, 1)},
 		waiting:     semaphore.NewWeighted(int64(bounds.GroupWaiting)),
-		settles:     settleList{kick: make(chan struct{}, 1)},
-		readers:     readList{kick: make(chan struct{}, queue.LaneReaders)},
-		wheel:       wheel{kick: make(chan struct{}, 1)},
-		byName:      map[string]*backlog{}, byID: map[int32]*backlog{},
-		counted: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
+		settles:     settleList{kick: make(pace.Kick, 1)},
+		counted:     make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	b.work, b.end = context.WithCancelCause(context.Background())
+	b.book = backlog.New(backlog.Options{Reader: o.Store, Bounds: bounds.window(), Log: log, Refusal: b.settles.refusal})
 	b.sends.closed = errNotRunning
 	b.settles.closed = errNotRunning
 	return b
@@ -124,11 +121,12 @@ func (b *Broker) Start(ctx context.Context) error {
 		return fmt.Errorf("become the owner of the queues: %w", err)
 	}
 	b.own = own
+	b.book.Begin(own)
 	b.lastSeq = own.NextSeq - 1
 	b.reserved.Store(own.NextSeq)
 	infos, err := b.store.Queues(ctx)
 	if err == nil {
-		b.know(infos)
+		b.book.Know(infos)
 		for i := range infos {
 			b.highestDueMark = max(b.highestDueMark, infos[i].DueMark)
 		}
@@ -142,11 +140,11 @@ func (b *Broker) Start(ctx context.Context) error {
 	b.committer.Go(b.flushLoop)
 	b.committer.Go(b.settleLoop)
 	b.others.Go(b.reserveLoop)
-	b.others.Go(b.wheelLoop)
+	b.others.Go(func() { b.book.WakeLoop(b.work) })
 	b.others.Go(b.sweepLoop)
 	b.others.Go(b.watch)
 	for range queue.LaneReaders {
-		b.others.Go(b.readLoop)
+		b.others.Go(func() { b.book.FillLoop(b.work) })
 	}
 	return nil
 }
@@ -168,7 +166,7 @@ func (b *Broker) fail(err error) {
 		b.settles.close(err)
 		b.end(err)
 		close(b.done)
-		b.closeLanes(err)
+		b.book.CloseLanes(err)
 	})
 }
 
@@ -182,7 +180,7 @@ func (b *Broker) over(err error) error {
 		return context.Cause(b.work)
 	default:
 	}
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == CodeOwnershipLost {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == store.CodeOwnershipLost {
 		return errOwnershipLost
 	}
 	return nil
@@ -219,7 +217,7 @@ func (b *Broker) stop(ctx context.Context) error {
 	b.mu.Unlock()
 	b.sends.close(errNotRunning)
 	b.settles.close(errNotRunning)
-	b.closeLanes(errNotRunning)
+	b.book.CloseLanes(errNotRunning)
 	close(b.stopping)
 	committed := make(chan struct{})
 	go func() {
@@ -275,64 +273,7 @@ func (b *Broker) Declare(ctx context.Context, names []string) error {
 	if err != nil {
 		return fmt.Errorf("declare queues: %w", err)
 	}
-	b.know(infos)
-	return nil
-}
-
-// know adds queues that are not known yet.
-func (b *Broker) know(infos []QueueInfo) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range infos {
-		if b.byID[infos[i].ID] == nil {
-			q := newBacklog(b, &infos[i])
-			b.byID[q.id] = q
-			b.byName[q.name] = q
-		}
-	}
-}
-
-// named finds a queue by its name.
-func (b *Broker) named(name string) (*backlog, error) {
-	b.mu.RLock()
-	q := b.byName[name]
-	b.mu.RUnlock()
-	if q == nil {
-		return nil, fault.New(fault.NotFound, queue.CodeQueueNotFound, "there is no queue %q", name).
-			WithHint("declare it as a producer or consumer and deploy")
-	}
-	return q, nil
-}
-
-// numbered finds a queue by its number, and nil when this broker has not heard of it.
-func (b *Broker) numbered(id int32) *backlog {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.byID[id]
-}
-
-// all returns every known queue.
-func (b *Broker) all() []*backlog {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	all := make([]*backlog, 0, len(b.byID))
-	for _, q := range b.byID {
-		all = append(all, q)
-	}
-	return all
-}
-
-// SetRetention sets how long messages of a queue are kept unsettled, brought into the range of core/queue. Until it is
-// called, a queue keeps them for the default.
-func (b *Broker) SetRetention(name string, retention time.Duration) error {
-	q, err := b.named(name)
-	if err != nil {
-		return err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.retention = min(max(retention, queue.MinRetention), queue.MaxRetention)
-	q.nextExpiry = time.Time{}
+	b.book.Know(infos)
 	return nil
 }
 
@@ -349,34 +290,5 @@ func (g gate) lock(ctx context.Context) error {
 }
 
 func (g gate) unlock() { <-g }
-
-// backoff is the wait between tries at a store that does not answer.
-type backoff struct{ next time.Duration }
-
-// wait pauses, longer each time, and fails when ctx ends first.
-func (w *backoff) wait(ctx context.Context) error {
-	timer := time.NewTimer(w.step())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (w *backoff) step() time.Duration {
-	d := max(w.next, queue.StoreRetryFirst)
-	w.next = min(2*d, queue.StoreRetryMax)
-	return d
-}
-
-// poke wakes the one who waits on a channel of capacity 1 or more, now or when it looks next.
-func poke(kick chan struct{}) {
-	select {
-	case kick <- struct{}{}:
-	default:
-	}
-}
 
 func unavailable(err error) bool { return fault.KindOf(err) == fault.Unavailable }

@@ -1,6 +1,6 @@
 // Package broker keeps queues: it accepts sends (group commit), holds what is ready or due in bounded lanes, hands out
 // batches under in-memory leases, and settles them (group commit). It is the one owner of a database's queues and the
-// only one that decides what is written; the Store moves rows.
+// only one that decides what is written; a store.Store moves rows.
 //
 // # How it works
 //
@@ -10,6 +10,9 @@
 // takes commits directly while it has caught up, and is filled from the store by a few reading goroutines while it has
 // not. One timer wakes the queues whose delayed messages or partial batches fall due. A sweeper counts the messages once,
 // records how far the queues are settled, and deletes what outlived its retention.
+//
+// The parts, from below: package store is the port to the database; window, the messages of one queue in memory; backlog,
+// what is known of every queue, with its leases and waiting calls. This package owns the goroutines and all writes.
 //
 // # What holds
 //

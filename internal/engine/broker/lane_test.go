@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func drafts(n int) []queue.Draft {
@@ -83,7 +84,7 @@ func TestBatchTimeWhenSeqsAreAhead(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("a partial batch took %s, want a second", took)
 		}
-		if broker.SeqAt(time.Now().Add(time.Second)) > batch.Messages[0].Seq {
+		if store.SeqAt(time.Now().Add(time.Second)) > batch.Messages[0].Seq {
 			t.Errorf("seq %d is not ahead of the clock, so this shows nothing", batch.Messages[0].Seq)
 		}
 	})

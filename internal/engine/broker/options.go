@@ -5,12 +5,14 @@ import (
 	"log/slog"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/window"
 )
 
 // Options are what a broker is made of.
 type Options struct {
 	// Store keeps the messages. The broker releases it in Stop.
-	Store Store
+	Store store.Store
 	// Log takes what an operator should know; nil discards it.
 	Log *slog.Logger
 	// Bounds are the sizes of what is held in memory and of what goes to the store at once. A field that is 0 takes the
@@ -48,5 +50,13 @@ func (b Bounds) orDefaults() Bounds {
 		ReadBytes:      cmp.Or(b.ReadBytes, queue.ReadBytes),
 		InboxRows:      cmp.Or(b.InboxRows, queue.InboxRows),
 		ExpireRows:     cmp.Or(b.ExpireRows, queue.ExpireRows),
+	}
+}
+
+// window are the bounds of what each queue holds in memory.
+func (b Bounds) window() window.Bounds {
+	return window.Bounds{
+		LaneRows: b.LaneRows, LaneBytes: b.LaneBytes, StoreLaneBytes: b.StoreLaneBytes, DueRows: b.DueRows,
+		ReadRows: b.ReadRows, ReadBytes: b.ReadBytes,
 	}
 }

@@ -11,11 +11,14 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/pace"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // call is one Send that waits for its commit.
 type call struct {
-	q      *backlog
+	q      *backlog.Queue
 	drafts []queue.Draft
 	// size is the bytes of the bodies with their overhead.
 	size int
@@ -27,7 +30,7 @@ type call struct {
 
 // sendList holds the calls that wait for the flusher, oldest first.
 type sendList struct {
-	kick chan struct{}
+	kick pace.Kick
 
 	mu     sync.Mutex
 	calls  []*call
@@ -41,7 +44,7 @@ func (l *sendList) add(c *call) error {
 		return l.closed
 	}
 	l.calls = append(l.calls, c)
-	poke(l.kick)
+	l.kick.Poke()
 	return nil
 }
 
@@ -84,6 +87,9 @@ func (l *sendList) close(err error) {
 	l.closed = err
 }
 
+// sendMetricsAge is how old the age of a queue without a lane may be in the answer to a send.
+const sendMetricsAge = time.Second
+
 // Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
 // of. The bodies belong to the broker from then on: nobody may write to them, and what they are cut from stays in memory
 // with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
@@ -92,7 +98,7 @@ func (l *sendList) close(err error) {
 // (10104) for a queue that was not declared; Limit and Invalid for what no store takes; what the store refuses. After an
 // Unavailable or the end of ctx the messages may still have been accepted, all or none.
 func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
-	q, err := b.named(queueName)
+	q, err := b.book.Named(queueName)
 	if err != nil {
 		return queue.Metrics{}, err
 	}
@@ -119,7 +125,7 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 		}
 		return queue.Metrics{}, err
 	}
-	return b.metrics(ctx, q, sendMetricsAge), nil
+	return q.Metrics(ctx, sendMetricsAge), nil
 }
 
 // checkDraft refuses what no store takes, before it joins a group that it would spoil.
@@ -166,9 +172,9 @@ func (b *Broker) answer(calls []*call, err error) {
 type flusher struct {
 	b         *Broker
 	group     []*call
-	rows      []Row
+	rows      []store.Row
 	nextDrain time.Time
-	drainWait backoff
+	drainWait pace.Backoff
 }
 
 // flushLoop commits sends group by group, and what SQL enqueued between them, so that all new messages commit in the
@@ -229,7 +235,7 @@ func (f *flusher) flush() {
 // lanes and answers the callers. With an error it returns those who have no answer: nothing of theirs is committed.
 func (f *flusher) commit(calls []*call) ([]*call, error) {
 	b := f.b
-	var wait backoff
+	var wait pace.Backoff
 	for {
 		calls = f.dropGone(calls)
 		if len(calls) == 0 {
@@ -244,7 +250,7 @@ func (f *flusher) commit(calls []*call) ([]*call, error) {
 			now := time.Now()
 			rows := f.rows
 			for _, c := range calls {
-				c.q.publish(rows[:len(c.drafts)], now)
+				c.q.Publish(rows[:len(c.drafts)], now)
 				rows = rows[len(c.drafts):]
 			}
 			clear(f.rows)
@@ -255,7 +261,7 @@ func (f *flusher) commit(calls []*call) ([]*call, error) {
 		case !unavailable(err):
 			return calls, fmt.Errorf("append messages: %w", err)
 		}
-		if err := wait.wait(b.work); err != nil {
+		if err := wait.Wait(b.work); err != nil {
 			return calls, err
 		}
 	}
@@ -291,10 +297,10 @@ func (f *flusher) stamp(calls []*call) error {
 		floor := int64(-1)
 		for i := range c.drafts {
 			d := &c.drafts[i]
-			row := Row{Queue: c.q.id, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
+			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
 			if d.Delay != nil && *d.Delay > 0 {
 				if floor < 0 {
-					floor = c.q.dueFloor()
+					floor = c.q.DueFloor()
 				}
 				delay, _ := queue.ClampDelay(*d.Delay)
 				row.VisibleAt = max(visibleAfter(now, delay), floor)
@@ -320,13 +326,13 @@ func (f *flusher) drain() time.Duration {
 	defer b.appendGate.unlock()
 	rows, err := f.drainOnce()
 	if err != nil {
-		pause := max(f.drainWait.step(), queue.InboxEvery)
+		pause := max(f.drainWait.Step(), queue.InboxEvery)
 		if b.work.Err() == nil {
 			b.log.Warn("cannot take over what SQL enqueued; trying again", "error", fault.Detail(err), "after", pause)
 		}
 		return pause
 	}
-	f.drainWait = backoff{}
+	f.drainWait = pace.Backoff{}
 	full := len(rows) >= b.bounds.InboxRows || bodies(rows) >= queue.ReadBytes/2
 	now := time.Now()
 	for len(rows) > 0 {
@@ -334,7 +340,7 @@ func (f *flusher) drain() time.Duration {
 		for n < len(rows) && rows[n].Queue == rows[0].Queue {
 			n++
 		}
-		b.learn(rows[0].Queue).publish(rows[:n], now)
+		b.learn(rows[0].Queue).Publish(rows[:n], now)
 		rows = rows[n:]
 	}
 	if full {
@@ -344,7 +350,7 @@ func (f *flusher) drain() time.Duration {
 }
 
 // bodies is the sum of the body bytes of rows.
-func bodies(rows []Row) int {
+func bodies(rows []store.Row) int {
 	n := 0
 	for i := range rows {
 		n += len(rows[i].Body)
@@ -354,10 +360,10 @@ func bodies(rows []Row) int {
 
 // drainOnce moves one group out of the inbox. Its messages get no time to be visible at that lies before a recorded
 // mark, even when the clock was set back.
-func (f *flusher) drainOnce() ([]Row, error) {
+func (f *flusher) drainOnce() ([]store.Row, error) {
 	b := f.b
 	now := time.Now()
-	first := max(b.lastSeq+1, SeqAt(now))
+	first := max(b.lastSeq+1, store.SeqAt(now))
 	if err := b.reserve(b.work, now, first+int64(b.bounds.InboxRows), queue.SeqReserveIdle); err != nil {
 		return nil, err
 	}
@@ -376,38 +382,38 @@ func (f *flusher) drainOnce() ([]Row, error) {
 
 // learn finds a queue by its number, loading those that others declared when it is new. The queue has messages that no
 // lane knows of yet, so there is no going on without it: learn tries until the broker ends.
-func (b *Broker) learn(id int32) *backlog {
-	var wait backoff
+func (b *Broker) learn(id int32) *backlog.Queue {
+	var wait pace.Backoff
 	for {
-		if q := b.numbered(id); q != nil {
+		if q := b.book.Numbered(id); q != nil {
 			return q
 		}
 		infos, err := b.store.Queues(b.work)
 		if err == nil {
-			b.know(infos)
-			if q := b.numbered(id); q != nil {
+			b.book.Know(infos)
+			if q := b.book.Numbered(id); q != nil {
 				return q
 			}
 			err = fmt.Errorf("queue %d has messages and is not listed", id)
 		}
 		b.log.Warn("cannot load the queues that SQL declared; trying again", "error", fault.Detail(err))
-		if err := wait.wait(b.work); err != nil {
+		if err := wait.Wait(b.work); err != nil {
 			// A queue of nobody: the broker is ending, and the next owner reads the messages from the store.
-			return newBacklog(b, &QueueInfo{ID: id})
+			return b.book.Unlisted(id)
 		}
 	}
 }
 
 // assign returns the first of n Seqs in a row, all reserved. appendGate is held.
 func (b *Broker) assign(ctx context.Context, now time.Time, n int) (int64, error) {
-	first := max(b.lastSeq+1, SeqAt(now))
+	first := max(b.lastSeq+1, store.SeqAt(now))
 	limit := first + int64(n)
 	if err := b.reserve(ctx, now, limit, queue.SeqReserve); err != nil {
 		return 0, err
 	}
 	b.lastSeq = limit - 1
-	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<SeqBits {
-		poke(b.reserveKick)
+	if b.reserved.Load()-limit < queue.SeqReserve.Milliseconds()/2<<store.SeqBits {
+		b.reserveKick.Poke()
 	}
 	return first, nil
 }
@@ -424,7 +430,7 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	limit = max(limit, SeqAt(now)) + ahead.Milliseconds()<<SeqBits
+	limit = max(limit, store.SeqAt(now)) + ahead.Milliseconds()<<store.SeqBits
 	if err := b.store.Reserve(ctx, limit); err != nil {
 		return fmt.Errorf("reserve sequence numbers: %w", err)
 	}

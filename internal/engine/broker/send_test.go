@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // counter counts the calls of the store and lets a test decide about some of them.
@@ -250,7 +251,7 @@ func TestSeqsAreReservedAheadAndRise(t *testing.T) {
 			r.send("a", draft("x"))
 			batch, _ := next(t, l, 1, 0)
 			m := &batch.Messages[0]
-			if m.Seq <= last || m.Seq < broker.SeqAt(time.Now()) {
+			if m.Seq <= last || m.Seq < store.SeqAt(time.Now()) {
 				t.Fatalf("seq %d after %d at %s", m.Seq, last, time.Now())
 			}
 			last = m.Seq

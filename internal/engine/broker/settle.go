@@ -9,16 +9,19 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/pace"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // settlement is a batch whose decisions wait to be carried out.
 type settlement struct {
-	q         *backlog
-	lease     *lease
+	q         *backlog.Queue
+	lease     *backlog.Lease
 	decisions []queue.Decision
 	deadName  string
 	// dead is the queue of that name, once it is found.
-	dead *backlog
+	dead *backlog.Queue
 	done func(error)
 	// err is why nothing is to be carried out, and done is only to be told.
 	err error
@@ -27,7 +30,7 @@ type settlement struct {
 // settleList holds the settlements that wait for the settler, oldest first. It is bounded by the leases, which are
 // bounded by the handlers that run: a batch is settled once.
 type settleList struct {
-	kick chan struct{}
+	kick pace.Kick
 
 	mu     sync.Mutex
 	list   []*settlement
@@ -41,7 +44,7 @@ func (l *settleList) add(s *settlement) error {
 		return l.closed
 	}
 	l.list = append(l.list, s)
-	poke(l.kick)
+	l.kick.Poke()
 	return nil
 }
 
@@ -83,53 +86,12 @@ func (l *settleList) refusal() error {
 	return l.closed
 }
 
-// Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:
-// done is called once, from another goroutine, after the commit; it must not block. While the store does not answer, the
-// broker tries again. done gets an error only when nothing was or will be changed: the lane closed or the broker ended
-// first, so that the messages are delivered again, or the batch has been settled before. deadLetterQueue is where
-// DeadLetter verdicts go; it is declared when it does not exist.
-func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetterQueue string, done func(error)) {
-	q := l.q
-	s := &settlement{q: q, decisions: decisions, deadName: deadLetterQueue, done: done}
-	q.mu.Lock()
-	s.lease = q.leases[batch]
-	switch {
-	case s.lease == nil || s.lease.settling:
-		s.err = fault.New(fault.Conflict, codeLeaseOver, "the batch of queue %q is no longer under lease", q.name)
-	default:
-		s.err = mismatch(batch, decisions)
-	}
-	err := q.b.settles.add(s)
-	if err == nil && s.err == nil {
-		s.lease.settling = true
-	}
-	q.mu.Unlock()
-	if err != nil {
-		// Nobody is left to call it from another goroutine.
-		go done(err)
-	}
-}
-
-// mismatch checks that decisions are those of a batch.
-func mismatch(batch *queue.Batch, decisions []queue.Decision) error {
-	if len(decisions) != len(batch.Messages) {
-		return fault.New(fault.Internal, codeDecisions, "a batch of %d messages got %d decisions", len(batch.Messages), len(decisions))
-	}
-	for i := range decisions {
-		if decisions[i].Seq != batch.Messages[i].Seq {
-			return fault.New(fault.Internal, codeDecisions, "decision %d is for message %d instead of %d",
-				i, decisions[i].Seq, batch.Messages[i].Seq)
-		}
-	}
-	return nil
-}
-
 // settler is what the settle goroutine keeps between groups.
 type settler struct {
 	b      *Broker
 	group  []*settlement
-	change Change
-	moved  []Row
+	change store.Change
+	moved  []store.Row
 	// refused are settlements that the store did not take for a reason of their own; they are tried again at retryAt.
 	refused []*settlement
 	retryAt time.Time
@@ -207,7 +169,7 @@ func (s *settler) settleEach(group []*settlement) {
 		case s.b.over(err) != nil:
 			one.done(err)
 		default:
-			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.name, "error", fault.Detail(err), "after", queue.StoreRetryMax)
+			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", queue.StoreRetryMax)
 			s.refused = append(s.refused, one)
 			s.retryAt = time.Now().Add(queue.StoreRetryMax)
 		}
@@ -232,7 +194,7 @@ func (s *settler) commit(group []*settlement) error {
 		}
 		defer b.appendGate.unlock()
 	}
-	var wait backoff
+	var wait pace.Backoff
 	for {
 		err := s.fill(group, moves)
 		if err == nil && len(s.change.Delete)+len(s.change.Retry)+len(s.change.Move) > 0 {
@@ -247,7 +209,7 @@ func (s *settler) commit(group []*settlement) error {
 		case !unavailable(err):
 			return fmt.Errorf("settle: %w", err)
 		}
-		if err := wait.wait(b.work); err != nil {
+		if err := wait.Wait(b.work); err != nil {
 			return err
 		}
 	}
@@ -266,13 +228,13 @@ func (s *settler) findDeadLetterQueues(group []*settlement) (moves int, err erro
 		if n == 0 || one.dead != nil {
 			continue
 		}
-		if one.dead, err = s.b.named(one.deadName); err == nil {
+		if one.dead, err = s.b.book.Named(one.deadName); err == nil {
 			continue
 		}
 		if err := s.declare(one.deadName); err != nil {
 			return 0, err
 		}
-		if one.dead, err = s.b.named(one.deadName); err != nil {
+		if one.dead, err = s.b.book.Named(one.deadName); err != nil {
 			return 0, err
 		}
 	}
@@ -280,13 +242,13 @@ func (s *settler) findDeadLetterQueues(group []*settlement) (moves int, err erro
 }
 
 func (s *settler) declare(name string) error {
-	var wait backoff
+	var wait pace.Backoff
 	for {
 		err := s.b.Declare(s.b.work, []string{name})
 		if !unavailable(err) {
 			return err
 		}
-		if err := wait.wait(s.b.work); err != nil {
+		if err := wait.Wait(s.b.work); err != nil {
 			return err
 		}
 	}
@@ -305,21 +267,21 @@ func (s *settler) fill(group []*settlement, moves int) error {
 	c := &s.change
 	c.Delete, c.Retry, c.Move = c.Delete[:0], c.Retry[:0], c.Move[:0]
 	for _, one := range group {
-		floor := one.q.dueFloor()
+		floor := one.q.DueFloor()
 		for i := range one.decisions {
-			if one.lease.expired(i) {
+			if one.lease.Expired(i) {
 				continue
 			}
 			d := &one.decisions[i]
-			key := Key{Queue: one.q.id, Seq: d.Seq}
+			key := store.Key{Queue: one.q.ID, Seq: d.Seq}
 			switch d.Verdict {
 			case queue.Retry:
-				c.Retry = append(c.Retry, Retry{
+				c.Retry = append(c.Retry, store.Retry{
 					Key: key, Failures: int16(d.Failures), Losses: int16(d.Losses),
 					VisibleAt: max(visibleAfter(now, d.Delay), floor),
 				})
 			case queue.DeadLetter:
-				c.Move = append(c.Move, Move{From: key, To: Key{Queue: one.dead.id, Seq: seq}})
+				c.Move = append(c.Move, store.Move{From: key, To: store.Key{Queue: one.dead.ID, Seq: seq}})
 				seq++
 			case queue.Ack, queue.Drop:
 				c.Delete = append(c.Delete, key)
@@ -335,60 +297,13 @@ func (s *settler) tell(group []*settlement) {
 	retries, moves := s.change.Retry, s.change.Move
 	for _, one := range group {
 		s.moved = s.moved[:0]
-		retries, moves = one.q.settled(one, retries, moves, &s.moved, now)
+		retries, moves = one.q.Settled(one.lease, one.decisions, retries, moves, &s.moved, now)
 		if len(s.moved) > 0 {
-			one.dead.publish(s.moved, now)
+			one.dead.Publish(s.moved, now)
 			clear(s.moved)
 		}
 	}
 	for _, one := range group {
 		one.done(nil)
 	}
-}
-
-// settled ends a lease whose decisions were committed. It takes the retries and moves of the settlement off the front of
-// those of its group, and appends the rows of the moves to moved.
-func (q *backlog) settled(s *settlement, retries []Retry, moves []Move, moved *[]Row, now time.Time) ([]Retry, []Move) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l, w := s.lease, q.win
-	q.end(l)
-	if w != nil && w != l.win {
-		// The window was opened while this was settled: a read under way may have seen the messages as they were.
-		w.generation++
-	}
-	for i := range s.decisions {
-		if l.expired(i) {
-			continue
-		}
-		delayed := l.visibleAt != nil && l.visibleAt[i] > 0
-		q.dueMoved = q.dueMoved || delayed
-		if w != nil && w.readingDue && delayed && w.horizon.before(Due{VisibleAt: l.visibleAt[i], Seq: s.decisions[i].Seq}) {
-			// The horizon came nearer while it was leased, with the same consequence.
-			w.generation++
-		}
-		switch s.decisions[i].Verdict {
-		case queue.Retry:
-			row := l.row(q.id, i)
-			row.Failures, row.Losses, row.VisibleAt = retries[0].Failures, retries[0].Losses, retries[0].VisibleAt
-			if w != nil {
-				w.addDue(&row)
-			} else {
-				q.publishIdle(&row)
-			}
-			retries = retries[1:]
-			continue
-		case queue.DeadLetter:
-			row := l.row(s.dead.id, i)
-			row.Origin = l.batch.Messages[i].ID.Seq()
-			row.Seq, row.Failures, row.Losses, row.VisibleAt = moves[0].To.Seq, 0, 0, 0
-			*moved = append(*moved, row)
-			moves = moves[1:]
-		case queue.Ack, queue.Drop:
-		}
-		q.count--
-		q.bytes -= int64(len(l.batch.Messages[i].Body))
-	}
-	q.pump(now)
-	return retries, moves
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func TestRetryIsWrittenBeforeItIsDelivered(t *testing.T) {
@@ -201,7 +202,7 @@ func TestMarksAreSavedAndUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{})
 		l := r.lane("a")
-		mark := func() broker.QueueInfo {
+		mark := func() store.QueueInfo {
 			infos, err := r.db.Open().Queues(t.Context())
 			check(t, err)
 			return infos[0]

@@ -9,11 +9,14 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/pace"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // sweepLoop does what has no hurry: it counts the messages once, records marks, and deletes what outlived its retention.
 func (b *Broker) sweepLoop() {
-	var wait backoff
+	var wait pace.Backoff
 	for {
 		err := b.countAll(b.work)
 		if err == nil {
@@ -22,11 +25,11 @@ func (b *Broker) sweepLoop() {
 		if b.work.Err() == nil {
 			b.log.Warn("cannot count the messages; trying again", "error", fault.Detail(err))
 		}
-		if wait.wait(b.work) != nil {
+		if wait.Wait(b.work) != nil {
 			return
 		}
 	}
-	b.exact.Store(true)
+	b.book.SetExact()
 	close(b.counted)
 	marks := time.NewTicker(queue.MarksEvery)
 	defer marks.Stop()
@@ -70,11 +73,7 @@ func (b *Broker) countAll(ctx context.Context) (err error) {
 	}
 	snapshot, err := b.store.Snapshot(ctx)
 	if err == nil {
-		for _, q := range b.all() {
-			q.mu.Lock()
-			q.count, q.bytes = 0, 0
-			q.mu.Unlock()
-		}
+		b.book.ResetCounts()
 	}
 	unlock()
 	if err != nil {
@@ -85,14 +84,7 @@ func (b *Broker) countAll(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("count messages: %w", err)
 	}
-	for id, count := range counts {
-		if q := b.numbered(id); q != nil {
-			q.mu.Lock()
-			q.count += count.Messages
-			q.bytes += count.Bytes
-			q.mu.Unlock()
-		}
-	}
+	b.book.AddCounts(counts)
 	return nil
 }
 
@@ -103,10 +95,10 @@ func (b *Broker) saveMarks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var moved []Mark
+	var moved []store.Mark
 	now := time.Now()
-	for _, q := range b.all() {
-		if m, ok := q.mark(now); ok {
+	for _, q := range b.book.All() {
+		if m, ok := q.Mark(now); ok {
 			b.highestDueMark = max(b.highestDueMark, m.DueMark)
 			moved = append(moved, m)
 		}
@@ -121,29 +113,15 @@ func (b *Broker) saveMarks(ctx context.Context) error {
 	return nil
 }
 
-// mark returns the marks of q when there is reason to record them: the ready side moved. The time of the due side moves
-// with the clock, and is worth no write of its own.
-func (q *backlog) mark(now time.Time) (Mark, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	ready, due := q.marks(now)
-	if ready <= q.savedReady && !q.dueMoved {
-		return Mark{}, false
-	}
-	q.savedReady, q.dueMoved = ready, false
-	q.dueFloorMark = max(q.dueFloorMark, due)
-	return Mark{Queue: q.id, ReadyMark: ready, DueMark: due}, true
-}
-
 // expireAll takes one step in every queue whose time has come, and returns the pause until the next round.
 func (b *Broker) expireAll() time.Duration {
 	pause := queue.ExpireEvery
-	queues := b.all()
-	slices.SortFunc(queues, func(x, y *backlog) int { return int(x.id - y.id) })
+	queues := b.book.All()
+	slices.SortFunc(queues, func(x, y *backlog.Queue) int { return int(x.ID - y.ID) })
 	for _, q := range queues {
 		more, err := b.expire(q)
 		if err != nil && b.work.Err() == nil {
-			b.log.Warn("cannot delete what outlived its retention", "queue", q.name, "error", fault.Detail(err))
+			b.log.Warn("cannot delete what outlived its retention", "queue", q.Name, "error", fault.Detail(err))
 		}
 		if more {
 			pause = queue.ExpirePause
@@ -154,61 +132,24 @@ func (b *Broker) expireAll() time.Duration {
 
 // expire deletes up to ExpireRows messages of q that outlived their retention and reports whether there are more. It
 // holds the settler's gate: each leased message is then either settled or known to be under lease.
-func (b *Broker) expire(q *backlog) (more bool, err error) {
+func (b *Broker) expire(q *backlog.Queue) (more bool, err error) {
 	if err := b.settleGate.lock(b.work); err != nil {
 		return false, err
 	}
 	defer b.settleGate.unlock()
 	now := time.Now()
-	q.mu.Lock()
-	idle := q.count <= 0 || now.Before(q.nextExpiry)
-	after := q.expired
-	before := min(SeqAt(now.Add(-q.retention)), q.newest+1)
-	q.mu.Unlock()
-	if idle || before <= after+1 {
+	after, before, ok := q.Expirable(now)
+	if !ok {
 		return false, nil
 	}
-	gone, err := b.store.Expire(b.work, q.id, after, before, b.bounds.ExpireRows)
+	gone, err := b.store.Expire(b.work, q.ID, after, before, b.bounds.ExpireRows)
 	if err != nil {
 		return false, fmt.Errorf("expire messages: %w", err)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.expired = before - 1
-	q.nextExpiry = now.Add(queue.ExpireEvery)
-	if more = len(gone) >= b.bounds.ExpireRows; more {
-		q.expired = gone[len(gone)-1].Seq
-		q.nextExpiry = time.Time{}
+	more = len(gone) >= b.bounds.ExpireRows
+	q.Expire(gone, before, more, now)
+	if len(gone) > 0 {
+		b.log.Info("messages outlived their retention", "queue", q.Name, "messages", len(gone))
 	}
-	if len(gone) == 0 {
-		return false, nil
-	}
-	q.forget(gone)
-	b.log.Info("messages outlived their retention", "queue", q.name, "messages", len(gone))
 	return more, nil
-}
-
-// forget takes messages out of the books that the store deleted: all up to the last of them. mu is held.
-func (q *backlog) forget(gone []Expired) {
-	q.count -= int64(len(gone))
-	for _, e := range gone {
-		q.bytes -= int64(e.Bytes)
-	}
-	q.idle = idleAge{}
-	last := gone[len(gone)-1].Seq
-	for batch, l := range q.leases {
-		for i := range batch.Messages {
-			if batch.Messages[i].Seq > last {
-				continue
-			}
-			if l.gone == nil {
-				l.gone = make([]bool, len(batch.Messages))
-			}
-			l.gone[i] = true
-		}
-	}
-	if q.win != nil {
-		q.win.expire(last)
-		q.pump(time.Now())
-	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func testDrain(t *testing.T, s *Subject) {
@@ -23,7 +23,7 @@ func testDrain(t *testing.T, s *Subject) {
 		s.Enqueue(t, b.queues[i%2].Name, fmt.Sprintf(`[%d]`, i), 0)
 	}
 	same(t, "before a drain", append(b.all(t, 0), b.all(t, 1)...), nil)
-	drained := make([]broker.Row, 0, 7)
+	drained := make([]store.Row, 0, 7)
 	for _, want := range []int{3, 3, 1, 0} {
 		rows, err := s.Store.Drain(t.Context(), first, time.Now(), 3)
 		check(t, err)
@@ -36,7 +36,7 @@ func testDrain(t *testing.T, s *Subject) {
 				t.Errorf("row %d was sent at %d", place, r.SentAt)
 			}
 			r.SentAt = 0
-			same(t, "row", []broker.Row{r}, []broker.Row{
+			same(t, "row", []store.Row{r}, []store.Row{
 				{Queue: b.queues[place%2].ID, Seq: first + int64(i), Format: queue.JSON, Body: fmt.Appendf(nil, `[%d]`, place)},
 			})
 		}
@@ -44,7 +44,7 @@ func testDrain(t *testing.T, s *Subject) {
 		first += int64(len(rows))
 	}
 	for i := range b.queues {
-		want := slices.DeleteFunc(slices.Clone(drained), func(r broker.Row) bool { return r.Queue != b.queues[i].ID })
+		want := slices.DeleteFunc(slices.Clone(drained), func(r store.Row) bool { return r.Queue != b.queues[i].ID })
 		same(t, "stored", b.all(t, i), want)
 	}
 	// A clock of the owner that lags does not put a send into its future.

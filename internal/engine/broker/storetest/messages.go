@@ -14,7 +14,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func testAppendFields(t *testing.T, s *Subject) {
@@ -32,19 +32,19 @@ func testAppendFields(t *testing.T, s *Subject) {
 	empty := b.row(0, "")
 	early := b.row(0, "1")
 	early.SentAt, early.VisibleAt = 1, 1
-	rows := []broker.Row{full, largest, text, empty, early}
-	for _, group := range [][]broker.Row{rows, repeat(b, rows, 40)} {
+	rows := []store.Row{full, largest, text, empty, early}
+	for _, group := range [][]store.Row{rows, repeat(b, rows, 40)} {
 		check(t, s.Store.Append(t.Context(), group))
 		got := b.all(t, 0)
-		slices.SortFunc(got, func(a, b broker.Row) int { return int(a.Seq - b.Seq) })
+		slices.SortFunc(got, func(a, b store.Row) int { return int(a.Seq - b.Seq) })
 		same(t, fmt.Sprintf("%d rows", len(group)), got, group)
-		check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: keys(group)}))
+		check(t, s.Store.Apply(t.Context(), &store.Change{Delete: keys(group)}))
 	}
 }
 
 // repeat makes n copies of rows under new Seqs.
-func repeat(b *bench, rows []broker.Row, n int) []broker.Row {
-	all := make([]broker.Row, 0, n*len(rows))
+func repeat(b *bench, rows []store.Row, n int) []store.Row {
+	all := make([]store.Row, 0, n*len(rows))
 	for range n {
 		for _, r := range rows {
 			b.next++
@@ -57,9 +57,9 @@ func repeat(b *bench, rows []broker.Row, n int) []broker.Row {
 
 func testAppendSizes(t *testing.T, s *Subject) {
 	b := begin(t, s)
-	var want [2][]broker.Row
+	var want [2][]store.Row
 	for _, n := range []int{0, 1, 2, 63, 64, 65, queue.GroupRows} {
-		rows := make([]broker.Row, n)
+		rows := make([]store.Row, n)
 		for i := range rows {
 			rows[i] = b.row(i%2, `"x"`)
 			want[i%2] = append(want[i%2], rows[i])
@@ -75,7 +75,7 @@ func testAppendAtomic(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	first := b.rows(t, 0, 1)
 	for _, n := range []int{2, 200} {
-		rows := make([]broker.Row, 0, n)
+		rows := make([]store.Row, 0, n)
 		for range n {
 			rows = append(rows, b.row(0, "1"))
 		}
@@ -94,10 +94,10 @@ func testAppendEndedContext(t *testing.T, s *Subject) {
 	first := b.rows(t, 0, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Store.Append(ctx, []broker.Row{b.row(0, "1")}); fault.KindOf(err) != fault.Unavailable {
+	if err := s.Store.Append(ctx, []store.Row{b.row(0, "1")}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("append with an ended context: %v, want a fault of kind unavailable", err)
 	}
-	if err := s.Store.Apply(ctx, &broker.Change{Delete: keys(first)}); fault.KindOf(err) != fault.Unavailable {
+	if err := s.Store.Apply(ctx, &store.Change{Delete: keys(first)}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("apply with an ended context: %v, want a fault of kind unavailable", err)
 	}
 	same(t, "after refused writes", b.all(t, 0), first)
@@ -109,15 +109,15 @@ func testReadReady(t *testing.T, s *Subject) {
 	b.rows(t, 1, 3)
 	late := b.row(0, "1")
 	late.VisibleAt = 5
-	check(t, s.Store.Append(t.Context(), []broker.Row{late}))
+	check(t, s.Store.Append(t.Context(), []store.Row{late}))
 	after := b.rows(t, 0, 2)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: keys(rows[4:5])}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: keys(rows[4:5])}))
 	rows = append(slices.Delete(slices.Clone(rows), 4, 5), after...)
 	for _, c := range []struct {
 		name        string
 		after, upTo int64
 		rows        int
-		want        []broker.Row
+		want        []store.Row
 	}{
 		{"all", 0, endOfSeq, 100, rows},
 		{"after is exclusive", rows[2].Seq, endOfSeq, 100, rows[3:]},
@@ -137,9 +137,9 @@ func testReadReady(t *testing.T, s *Subject) {
 }
 
 // sized appends messages with bodies of the given sizes, delayed by their index when delayed is set.
-func sized(t *testing.T, b *bench, delayed bool, sizes ...int) []broker.Row {
+func sized(t *testing.T, b *bench, delayed bool, sizes ...int) []store.Row {
 	t.Helper()
-	rows := make([]broker.Row, len(sizes))
+	rows := make([]store.Row, len(sizes))
 	for i, size := range sizes {
 		rows[i] = b.row(0, "")
 		rows[i].Format, rows[i].Body = queue.Bytes, bytes.Repeat([]byte{byte(i)}, size)
@@ -181,7 +181,7 @@ func testReadDueBytes(t *testing.T, s *Subject) {
 	rows := sized(t, b, true, 100, 100, 20_000, 0, 100_000, 100)
 	for _, c := range byteBounds {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := s.Store.ReadDue(t.Context(), b.queues[0].ID, broker.Due{}, endOfTime, 100, c.bytes)
+			got, err := s.Store.ReadDue(t.Context(), b.queues[0].ID, store.Due{}, endOfTime, 100, c.bytes)
 			check(t, err)
 			same(t, "messages", got, rows[:c.want])
 		})
@@ -193,29 +193,29 @@ func testReadDue(t *testing.T, s *Subject) {
 	b.rows(t, 0, 2)
 	other := b.row(1, "1")
 	other.VisibleAt = 20
-	rows := make([]broker.Row, 0, 8)
+	rows := make([]store.Row, 0, 8)
 	for _, at := range []int64{30, 10, 20, 20, 40, 10} {
 		r := b.row(0, "1")
 		r.VisibleAt = at
 		rows = append(rows, r)
 	}
 	check(t, s.Store.Append(t.Context(), append(slices.Clone(rows), other)))
-	rows = []broker.Row{rows[1], rows[5], rows[2], rows[3], rows[0], rows[4]}
-	at := func(i int) broker.Due { return broker.Due{VisibleAt: rows[i].VisibleAt, Seq: rows[i].Seq} }
+	rows = []store.Row{rows[1], rows[5], rows[2], rows[3], rows[0], rows[4]}
+	at := func(i int) store.Due { return store.Due{VisibleAt: rows[i].VisibleAt, Seq: rows[i].Seq} }
 	for _, c := range []struct {
 		name  string
-		after broker.Due
+		after store.Due
 		upTo  int64
 		rows  int
-		want  []broker.Row
+		want  []store.Row
 	}{
-		{"all", broker.Due{}, endOfTime, 100, rows},
-		{"upTo is inclusive", broker.Due{}, 20, 100, rows[:4]},
-		{"just before", broker.Due{}, 19, 100, rows[:2]},
+		{"all", store.Due{}, endOfTime, 100, rows},
+		{"upTo is inclusive", store.Due{}, 20, 100, rows[:4]},
+		{"just before", store.Due{}, 19, 100, rows[:2]},
 		{"from within a time", at(0), endOfTime, 100, rows[1:]},
 		{"from within another", at(2), 30, 100, rows[3:5]},
-		{"from before a time", broker.Due{VisibleAt: 20}, endOfTime, 100, rows[2:]},
-		{"from after a time", broker.Due{VisibleAt: 20, Seq: endOfSeq}, endOfTime, 100, rows[4:]},
+		{"from before a time", store.Due{VisibleAt: 20}, endOfTime, 100, rows[2:]},
+		{"from after a time", store.Due{VisibleAt: 20, Seq: endOfSeq}, endOfTime, 100, rows[4:]},
 		{"rows", at(0), endOfTime, 2, rows[1:3]},
 		{"nothing", at(5), endOfTime, 100, nil},
 	} {
@@ -233,30 +233,30 @@ func testApplyDelete(t *testing.T, s *Subject) {
 	gone := slices.Concat(keys(rows[100:400]), keys(others[:250]))
 	rand.Shuffle(len(gone), func(i, j int) { gone[i], gone[j] = gone[j], gone[i] })
 	given := slices.Clone(gone)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: gone}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: gone}))
 	if !slices.Equal(given, gone) {
 		t.Error("the caller's keys were changed")
 	}
 	same(t, "first queue", b.all(t, 0), slices.Concat(rows[:100], rows[400:]))
 	same(t, "second queue", b.all(t, 1), others[250:])
 	// A Seq belongs to its queue: the same number elsewhere is another message.
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: []broker.Key{{Queue: b.queues[1].ID, Seq: rows[0].Seq}}}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: []store.Key{{Queue: b.queues[1].ID, Seq: rows[0].Seq}}}))
 	same(t, "first queue after a stranger's key", b.all(t, 0), slices.Concat(rows[:100], rows[400:]))
-	check(t, s.Store.Apply(t.Context(), &broker.Change{}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{}))
 }
 
 func testApplyRetry(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	rows := b.rows(t, 0, 4)
-	retry := func(i int, failures, losses int16, at int64) broker.Retry {
+	retry := func(i int, failures, losses int16, at int64) store.Retry {
 		rows[i].Failures, rows[i].Losses, rows[i].VisibleAt = failures, losses, at
-		return broker.Retry{Key: broker.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}, Failures: failures, Losses: losses, VisibleAt: at}
+		return store.Retry{Key: store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}, Failures: failures, Losses: losses, VisibleAt: at}
 	}
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Retry: []broker.Retry{retry(3, 1, 0, 2_000), retry(0, 0, 1, 3_000), retry(1, 0, 0, 1_000)}}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Retry: []store.Retry{retry(3, 1, 0, 2_000), retry(0, 0, 1, 3_000), retry(1, 0, 0, 1_000)}}))
 	same(t, "ready", ready(t, s.Store, b.queues[0].ID), rows[2:3])
-	same(t, "due", due(t, s.Store, b.queues[0].ID), []broker.Row{rows[1], rows[3], rows[0]})
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Retry: []broker.Retry{retry(1, 2, 3, 9_000)}}))
-	same(t, "due, retried again", due(t, s.Store, b.queues[0].ID), []broker.Row{rows[3], rows[0], rows[1]})
+	same(t, "due", due(t, s.Store, b.queues[0].ID), []store.Row{rows[1], rows[3], rows[0]})
+	check(t, s.Store.Apply(t.Context(), &store.Change{Retry: []store.Retry{retry(1, 2, 3, 9_000)}}))
+	same(t, "due, retried again", due(t, s.Store, b.queues[0].ID), []store.Row{rows[3], rows[0], rows[1]})
 }
 
 func testApplyMove(t *testing.T, s *Subject) {
@@ -264,80 +264,80 @@ func testApplyMove(t *testing.T, s *Subject) {
 	rows := b.rows(t, 0, 3)
 	tired := b.row(0, "1")
 	tired.Failures, tired.Losses, tired.VisibleAt, tired.Format = 4, 1, 10, queue.Text
-	check(t, s.Store.Append(t.Context(), []broker.Row{tired}))
-	move := func(r broker.Row, to int) (broker.Move, broker.Row) {
+	check(t, s.Store.Append(t.Context(), []store.Row{tired}))
+	move := func(r store.Row, to int) (store.Move, store.Row) {
 		b.next++
 		moved := r
 		moved.Queue, moved.Seq, moved.Failures, moved.Losses, moved.VisibleAt = b.queues[to].ID, b.next, 0, 0, 0
 		if r.Origin == 0 {
 			moved.Origin = r.Seq
 		}
-		return broker.Move{From: broker.Key{Queue: r.Queue, Seq: r.Seq}, To: broker.Key{Queue: moved.Queue, Seq: moved.Seq}}, moved
+		return store.Move{From: store.Key{Queue: r.Queue, Seq: r.Seq}, To: store.Key{Queue: moved.Queue, Seq: moved.Seq}}, moved
 	}
 	first, firstMoved := move(tired, 1)
 	second, secondMoved := move(rows[1], 1)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Move: []broker.Move{second, first}}))
-	same(t, "the queue left", b.all(t, 0), []broker.Row{rows[0], rows[2]})
-	same(t, "the queue entered", b.all(t, 1), []broker.Row{firstMoved, secondMoved})
+	check(t, s.Store.Apply(t.Context(), &store.Change{Move: []store.Move{second, first}}))
+	same(t, "the queue left", b.all(t, 0), []store.Row{rows[0], rows[2]})
+	same(t, "the queue entered", b.all(t, 1), []store.Row{firstMoved, secondMoved})
 
 	back, wentBack := move(firstMoved, 0)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Move: []broker.Move{back}}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Move: []store.Move{back}}))
 	if wentBack.Origin != tired.Seq {
 		t.Fatalf("origin %d, want %d", wentBack.Origin, tired.Seq)
 	}
-	same(t, "moved back", b.all(t, 0), []broker.Row{rows[0], rows[2], wentBack})
+	same(t, "moved back", b.all(t, 0), []store.Row{rows[0], rows[2], wentBack})
 
 	within, stayed := move(rows[0], 0)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Move: []broker.Move{within}}))
-	same(t, "moved within its queue", b.all(t, 0), []broker.Row{rows[2], wentBack, stayed})
+	check(t, s.Store.Apply(t.Context(), &store.Change{Move: []store.Move{within}}))
+	same(t, "moved within its queue", b.all(t, 0), []store.Row{rows[2], wentBack, stayed})
 }
 
 func testApplyTwice(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	rows := b.rows(t, 0, 4)
 	b.next++
-	change := &broker.Change{
+	change := &store.Change{
 		Delete: keys(rows[:1]),
-		Retry:  []broker.Retry{{Key: keys(rows[1:2])[0], Failures: 1, VisibleAt: 50}},
-		Move:   []broker.Move{{From: keys(rows[2:3])[0], To: broker.Key{Queue: b.queues[1].ID, Seq: b.next}}},
+		Retry:  []store.Retry{{Key: keys(rows[1:2])[0], Failures: 1, VisibleAt: 50}},
+		Move:   []store.Move{{From: keys(rows[2:3])[0], To: store.Key{Queue: b.queues[1].ID, Seq: b.next}}},
 	}
 	check(t, s.Store.Apply(t.Context(), change))
 	first := slices.Concat(b.all(t, 0), b.all(t, 1))
 	check(t, s.Store.Apply(t.Context(), change))
 	same(t, "after the same change again", slices.Concat(b.all(t, 0), b.all(t, 1)), first)
 	// Late results of a message that is gone bring nothing back.
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: keys(rows[1:2])}))
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Retry: change.Retry}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: keys(rows[1:2])}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Retry: change.Retry}))
 	same(t, "after a late retry", b.all(t, 0), rows[3:])
 }
 
 func testApplyAtomic(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	rows, taken := b.rows(t, 0, 3), b.rows(t, 1, 1)
-	err := s.Store.Apply(t.Context(), &broker.Change{
+	err := s.Store.Apply(t.Context(), &store.Change{
 		Delete: keys(rows[:1]),
-		Retry:  []broker.Retry{{Key: keys(rows[1:2])[0], Failures: 1, VisibleAt: 50}},
-		Move:   []broker.Move{{From: keys(rows[2:])[0], To: keys(taken)[0]}},
+		Retry:  []store.Retry{{Key: keys(rows[1:2])[0], Failures: 1, VisibleAt: 50}},
+		Move:   []store.Move{{From: keys(rows[2:])[0], To: keys(taken)[0]}},
 	})
 	if err == nil {
 		t.Fatal("a message moved to a Seq that is taken")
 	}
 	same(t, "after a refused change", b.all(t, 0), rows)
 	same(t, "the target", b.all(t, 1), taken)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: keys(rows[:1])}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: keys(rows[:1])}))
 	same(t, "after a good change", b.all(t, 0), rows[1:])
 }
 
 func testExpire(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	rows, others := b.rows(t, 0, 10), b.rows(t, 1, 2)
-	retry := broker.Retry{Key: keys(rows[3:4])[0], Failures: 1, VisibleAt: endOfTime - 1}
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Retry: []broker.Retry{retry}}))
-	expire := func(after, before int64, limit int, want []broker.Row) {
+	retry := store.Retry{Key: keys(rows[3:4])[0], Failures: 1, VisibleAt: endOfTime - 1}
+	check(t, s.Store.Apply(t.Context(), &store.Change{Retry: []store.Retry{retry}}))
+	expire := func(after, before int64, limit int, want []store.Row) {
 		t.Helper()
-		expected := make([]broker.Expired, len(want))
+		expected := make([]store.Expired, len(want))
 		for i, r := range want {
-			expected[i] = broker.Expired{Seq: r.Seq, Bytes: len(r.Body)}
+			expected[i] = store.Expired{Seq: r.Seq, Bytes: len(r.Body)}
 		}
 		got, err := s.Store.Expire(t.Context(), b.queues[0].ID, after, before, limit)
 		check(t, err)
@@ -359,16 +359,16 @@ func testSnapshot(t *testing.T, s *Subject) {
 	others := b.rows(t, 1, 1)
 	view, err := s.Store.Snapshot(t.Context())
 	check(t, err)
-	want := map[int32]broker.Count{
+	want := map[int32]store.Count{
 		b.queues[0].ID: {Messages: 3, Bytes: 100_010},
 		b.queues[1].ID: {Messages: 1, Bytes: int64(len(others[0].Body))},
 	}
-	counts := func(view broker.Snapshot, want map[int32]broker.Count) {
+	counts := func(view store.Snapshot, want map[int32]store.Count) {
 		t.Helper()
 		got, err := view.Counts(t.Context())
 		check(t, err)
 		for id, c := range got {
-			if c == (broker.Count{}) {
+			if c == (store.Count{}) {
 				delete(got, id)
 			}
 		}
@@ -377,14 +377,14 @@ func testSnapshot(t *testing.T, s *Subject) {
 		}
 	}
 	b.rows(t, 0, 5)
-	check(t, s.Store.Apply(t.Context(), &broker.Change{Delete: slices.Concat(keys(sizes[:2]), keys(others))}))
+	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: slices.Concat(keys(sizes[:2]), keys(others))}))
 	counts(view, want)
 	counts(view, want)
 	check(t, view.Close(t.Context()))
 	check(t, view.Close(t.Context()))
 	view, err = s.Store.Snapshot(t.Context())
 	check(t, err)
-	counts(view, map[int32]broker.Count{b.queues[0].ID: {Messages: 6, Bytes: 5 * int64(len(`{"n":0}`))}})
+	counts(view, map[int32]store.Count{b.queues[0].ID: {Messages: 6, Bytes: 5 * int64(len(`{"n":0}`))}})
 	check(t, view.Close(t.Context()))
 }
 
@@ -392,12 +392,12 @@ func testSnapshot(t *testing.T, s *Subject) {
 func testConcurrent(t *testing.T, s *Subject) {
 	b := begin(t, s)
 	const groups, size = 40, 50
-	appended := make(chan []broker.Row, groups)
+	appended := make(chan []store.Row, groups)
 	var all sync.WaitGroup
 	all.Go(func() {
 		defer close(appended)
 		for range groups {
-			rows := make([]broker.Row, size)
+			rows := make([]store.Row, size)
 			for i := range rows {
 				rows[i] = b.row(0, "1")
 			}
@@ -416,7 +416,7 @@ func testConcurrent(t *testing.T, s *Subject) {
 				t.Errorf("read %v, %v after %v was appended", seqs(got), err, seqs(rows))
 				return
 			}
-			if err := s.Store.Apply(t.Context(), &broker.Change{Delete: keys(got)}); err != nil {
+			if err := s.Store.Apply(t.Context(), &store.Change{Delete: keys(got)}); err != nil {
 				t.Error(err)
 				return
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 func testAcquire(t *testing.T, s *Subject) {
@@ -43,7 +43,7 @@ func testAcquireWaits(t *testing.T, s *Subject) {
 		t.Fatalf("the owner cannot write after another tried: %v", err)
 	}
 	type result struct {
-		own broker.Ownership
+		own store.Ownership
 		err error
 	}
 	done := make(chan result, 1)
@@ -75,7 +75,7 @@ func testAcquireAgain(t *testing.T, s *Subject) {
 }
 
 // writes calls every method that needs the ownership.
-func writes(t *testing.T, s broker.Store, id int32, seq int64) map[string]error {
+func writes(t *testing.T, s store.Store, id int32, seq int64) map[string]error {
 	t.Helper()
 	ctx := t.Context()
 	_, declare := s.Declare(ctx, []string{"late"})
@@ -84,18 +84,18 @@ func writes(t *testing.T, s broker.Store, id int32, seq int64) map[string]error 
 	return map[string]error{
 		"Reserve":   s.Reserve(ctx, seq),
 		"Declare":   declare,
-		"Append":    s.Append(ctx, []broker.Row{{Queue: id, Seq: seq, Format: 1, SentAt: 1, Body: []byte("1")}}),
+		"Append":    s.Append(ctx, []store.Row{{Queue: id, Seq: seq, Format: 1, SentAt: 1, Body: []byte("1")}}),
 		"Drain":     drain,
-		"Apply":     s.Apply(ctx, &broker.Change{Delete: []broker.Key{{Queue: id, Seq: 1}}}),
-		"SaveMarks": s.SaveMarks(ctx, []broker.Mark{{Queue: id, ReadyMark: 1, DueMark: 1}}),
+		"Apply":     s.Apply(ctx, &store.Change{Delete: []store.Key{{Queue: id, Seq: 1}}}),
+		"SaveMarks": s.SaveMarks(ctx, []store.Mark{{Queue: id, ReadyMark: 1, DueMark: 1}}),
 		"Expire":    expire,
 	}
 }
 
-func wantFenced(t *testing.T, s broker.Store, id int32, seq int64) {
+func wantFenced(t *testing.T, s store.Store, id int32, seq int64) {
 	t.Helper()
 	for name, err := range writes(t, s, id, seq) {
-		t.Run(name, func(t *testing.T) { wantCode(t, err, fault.Conflict, broker.CodeOwnershipLost) })
+		t.Run(name, func(t *testing.T) { wantCode(t, err, fault.Conflict, store.CodeOwnershipLost) })
 	}
 }
 
@@ -142,7 +142,7 @@ func testLost(t *testing.T, s *Subject) {
 	}
 	wantFenced(t, s.Store, b.queues[0].ID, b.next+1)
 	same(t, "what the new owner sees", ready(t, other, b.queues[0].ID), row)
-	check(t, other.Apply(t.Context(), &broker.Change{Delete: keys(row)}))
+	check(t, other.Apply(t.Context(), &store.Change{Delete: keys(row)}))
 	check(t, other.Release(t.Context()))
 
 	acquire(t, s.Store)
@@ -209,14 +209,14 @@ func testMarks(t *testing.T, s *Subject) {
 		}
 	}
 	id := b.queues[0].ID
-	check(t, s.Store.SaveMarks(t.Context(), []broker.Mark{
+	check(t, s.Store.SaveMarks(t.Context(), []store.Mark{
 		{Queue: id, ReadyMark: 77, DueMark: 1_750_000_000_123}, {Queue: 999_999, ReadyMark: 1, DueMark: 1},
 	}))
-	want := []broker.QueueInfo{{ID: id, Name: "jobs", ReadyMark: 77, DueMark: 1_750_000_000_123}, b.queues[1]}
+	want := []store.QueueInfo{{ID: id, Name: "jobs", ReadyMark: 77, DueMark: 1_750_000_000_123}, b.queues[1]}
 	all, err := s.Store.Queues(t.Context())
 	check(t, err)
-	byID := func(list []broker.QueueInfo) map[int32]broker.QueueInfo {
-		m := map[int32]broker.QueueInfo{}
+	byID := func(list []store.QueueInfo) map[int32]store.QueueInfo {
+		m := map[int32]store.QueueInfo{}
 		for _, q := range list {
 			m[q.ID] = q
 		}

@@ -1,4 +1,4 @@
-// Package storetest is the contract of broker.Store as tests: every store passes it, the one over PostgreSQL and the one
+// Package storetest is the contract of store.Store as tests: every store passes it, the one over PostgreSQL and the one
 // in memory, so that what is proved over the one holds over the other.
 package storetest
 
@@ -14,14 +14,14 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // Subject is a store under test, fresh and empty and without an owner, with what happens to a store from outside.
 type Subject struct {
-	Store broker.Store
+	Store store.Store
 	// Another opens a second store on the same messages, as another node has it.
-	Another func(t *testing.T) broker.Store
+	Another func(t *testing.T) store.Store
 	// Enqueue puts a JSON message into the inbox and commits, as SQL does.
 	Enqueue func(t *testing.T, queueName, body string, delay time.Duration)
 	// Sever ends the session on which the ownership of Store rests, as a broken connection does.
@@ -79,8 +79,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 // bench is a store with an owner and two queues, the state that most tests begin with.
 type bench struct {
 	*Subject
-	own    broker.Ownership
-	queues []broker.QueueInfo
+	own    store.Ownership
+	queues []store.QueueInfo
 	next   int64
 }
 
@@ -94,17 +94,17 @@ func begin(t *testing.T, s *Subject) *bench {
 }
 
 // row makes the next message of a queue, visible at once.
-func (b *bench) row(queueIndex int, body string) broker.Row {
+func (b *bench) row(queueIndex int, body string) store.Row {
 	b.next++
-	return broker.Row{
+	return store.Row{
 		Queue: b.queues[queueIndex].ID, Seq: b.next, Format: queue.JSON, SentAt: 1_750_000_000_000 + b.next%1000, Body: []byte(body),
 	}
 }
 
 // rows makes and appends n messages.
-func (b *bench) rows(t *testing.T, queueIndex, n int) []broker.Row {
+func (b *bench) rows(t *testing.T, queueIndex, n int) []store.Row {
 	t.Helper()
-	rows := make([]broker.Row, n)
+	rows := make([]store.Row, n)
 	for i := range rows {
 		rows[i] = b.row(queueIndex, fmt.Sprintf(`{"n":%d}`, i))
 	}
@@ -113,7 +113,7 @@ func (b *bench) rows(t *testing.T, queueIndex, n int) []broker.Row {
 }
 
 // all returns every message of a queue, ready ones first.
-func (b *bench) all(t *testing.T, queueIndex int) []broker.Row {
+func (b *bench) all(t *testing.T, queueIndex int) []store.Row {
 	t.Helper()
 	return append(ready(t, b.Store, b.queues[queueIndex].ID), due(t, b.Store, b.queues[queueIndex].ID)...)
 }
@@ -124,21 +124,21 @@ const (
 	endOfSeq  = int64(1) << 62
 )
 
-func ready(t *testing.T, s broker.Store, id int32) []broker.Row {
+func ready(t *testing.T, s store.Store, id int32) []store.Row {
 	t.Helper()
 	rows, err := s.ReadReady(t.Context(), id, 0, endOfSeq, 1_000_000, 1<<30)
 	check(t, err)
 	return rows
 }
 
-func due(t *testing.T, s broker.Store, id int32) []broker.Row {
+func due(t *testing.T, s store.Store, id int32) []store.Row {
 	t.Helper()
-	rows, err := s.ReadDue(t.Context(), id, broker.Due{}, endOfTime, 1_000_000, 1<<30)
+	rows, err := s.ReadDue(t.Context(), id, store.Due{}, endOfTime, 1_000_000, 1<<30)
 	check(t, err)
 	return rows
 }
 
-func acquire(t *testing.T, s broker.Store) broker.Ownership {
+func acquire(t *testing.T, s store.Store) store.Ownership {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -167,7 +167,7 @@ func wait(t *testing.T, done <-chan struct{}, what string) {
 }
 
 // same compares rows; a body of no bytes is the same as none.
-func same(t *testing.T, what string, got, want []broker.Row) {
+func same(t *testing.T, what string, got, want []store.Row) {
 	t.Helper()
 	if len(got) == 0 && len(want) == 0 {
 		return
@@ -184,7 +184,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 	}
 }
 
-func seqs(rows []broker.Row) []int64 {
+func seqs(rows []store.Row) []int64 {
 	list := make([]int64, len(rows))
 	for i := range rows {
 		list[i] = rows[i].Seq
@@ -192,10 +192,10 @@ func seqs(rows []broker.Row) []int64 {
 	return list
 }
 
-func keys(rows []broker.Row) []broker.Key {
-	list := make([]broker.Key, len(rows))
+func keys(rows []store.Row) []store.Key {
+	list := make([]store.Key, len(rows))
 	for i := range rows {
-		list[i] = broker.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+		list[i] = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
 	}
 	return list
 }

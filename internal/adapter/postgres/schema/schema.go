@@ -1,4 +1,6 @@
-package postgres
+// Package schema prepares a database for a store: it checks the server, brings the schema runlot_queue up to date and grants
+// the apps their rights.
+package schema
 
 import (
 	"context"
@@ -12,36 +14,49 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
+)
+
+// Codes of the faults of Prepare, beside those of package session.
+const (
+	CodeDatabaseVersion  = "database_version"
+	CodeDatabaseEncoding = "database_encoding"
+	CodeNewer            = "database_schema_newer"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const (
-	schemaName   = "runlot_queue"
-	versionTable = schemaName + ".schema_version"
+	name         = "runlot_queue"
+	versionTable = name + ".schema_version"
 	// oldest is the first server version that is supported, as server_version_num counts.
 	oldest = 150_000
+	// migrateLock is the advisory lock of a database whose holder migrates it: the first eight bytes of "runlotmi" in ASCII.
+	// It never changes.
+	migrateLock = int64(0x72756e6c6f746d69)
 )
 
-// prepare checks the server and brings the schema up to date. One node at a time does it, under a lock of its own.
-func prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *slog.Logger) error {
-	conn, err := connect(ctx, config, idleName)
+// Prepare checks the server, brings the schema up to date and grants appRole its rights; "" grants nothing. One node at a
+// time does it, under a lock of its own. Faults: Environment for what an operator can mend, Unavailable when the server does
+// not answer.
+func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *slog.Logger) error {
+	conn, err := session.Open(ctx, config, session.IdleName)
 	if err != nil {
 		return err
 	}
-	defer closeNow(ctx, conn)
+	defer session.Close(ctx, conn)
 	if err := checkServer(ctx, conn, log); err != nil {
-		return classify(err)
+		return session.Classify(err)
 	}
-	if err := lock(ctx, conn, migrateLock); err != nil {
-		return classify(err)
+	if err := session.Lock(ctx, conn, migrateLock); err != nil {
+		return session.Classify(err)
 	}
 	if err := migrate(ctx, config); err != nil {
-		return classify(err)
+		return session.Classify(err)
 	}
-	return classify(grant(ctx, conn, appRole))
+	return session.Classify(grant(ctx, conn, appRole))
 }
 
 func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
@@ -62,10 +77,10 @@ func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
 		return fault.New(fault.Environment, CodeDatabaseEncoding, "the database has the encoding %s", encoding).
 			WithHint("create it with the encoding UTF8")
 	case recovery != "false":
-		return fault.New(fault.Environment, CodeDatabaseReadOnly, "the database is a standby, which takes no writes").
+		return fault.New(fault.Environment, session.CodeDatabaseReadOnly, "the database is a standby, which takes no writes").
 			WithHint("give the address of the primary")
 	case pid != int(conn.PgConn().PID()):
-		return poolerInTheWay()
+		return session.PoolerInTheWay()
 	case fsync != "on":
 		log.WarnContext(ctx, "PostgreSQL runs with fsync off: a power cut can lose acknowledged messages")
 	}
@@ -80,7 +95,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	// The version table lives in the schema, so the schema comes first.
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+schemaName); err != nil {
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name); err != nil {
 		return err
 	}
 	provider, err := goose.NewProvider(database.DialectPostgres, db, folder, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
@@ -92,7 +107,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {
 		return err
 	}
 	if have > want {
-		return fault.New(fault.Environment, CodeSchemaNewer, "the queues of this database were upgraded to schema version %d by a newer Runlot; this one knows %d", have, want).
+		return fault.New(fault.Environment, CodeNewer, "the queues of this database were upgraded to schema version %d by a newer Runlot; this one knows %d", have, want).
 			WithHint("run the newer Runlot")
 	}
 	_, err = provider.Up(ctx)

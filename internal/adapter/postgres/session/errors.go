@@ -1,4 +1,4 @@
-package postgres
+package session
 
 import (
 	"context"
@@ -11,37 +11,31 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
 )
 
-// Codes of the faults that Open returns; those of the store's methods are queue.CodeStorageFull and
-// broker.CodeOwnershipLost.
+// Codes of the faults that Classify makes, beside queue.CodeStorageFull.
 const (
 	CodeDatabaseURL         = "database_url"
 	CodeDatabaseUnavailable = "database_unavailable"
-	CodeDatabaseVersion     = "database_version"
-	CodeDatabaseEncoding    = "database_encoding"
 	CodeDatabaseRights      = "database_rights"
 	CodeDatabaseReadOnly    = "database_read_only"
 	CodeDatabasePooler      = "database_pooler"
-	CodeSchemaNewer         = "database_schema_newer"
 )
 
-func ownershipLost() *fault.Error {
-	return fault.New(fault.Conflict, broker.CodeOwnershipLost, "this node does not own the queues of the database")
-}
-
-func unavailable(err error) *fault.Error {
+// Unavailable says that the database does not answer, because of err.
+func Unavailable(err error) *fault.Error {
 	return fault.New(fault.Unavailable, CodeDatabaseUnavailable, "the database does not answer").WithCause(err)
 }
 
-func poolerInTheWay() *fault.Error {
+// PoolerInTheWay says that sessions do not reach PostgreSQL as they are.
+func PoolerInTheWay() *fault.Error {
 	return fault.New(fault.Environment, CodeDatabasePooler, "a connection pooler stands between this node and PostgreSQL").
 		WithHint("give the direct address of the database: its locks and prepared statements belong to a session")
 }
 
-// classify turns what pgx returned into what the port promises. Nil stays nil.
-func classify(err error) error {
+// Classify turns what pgx returned into what store.Store promises: kind Unavailable for what is worth another try. A fault
+// stays as it is, and so do nil and what is none of these.
+func Classify(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -56,7 +50,7 @@ func classify(err error) error {
 	if network || connect || pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
-		return unavailable(err)
+		return Unavailable(err)
 	}
 	return err
 }
@@ -73,14 +67,14 @@ func classifyServer(pg *pgconn.PgError, err error) error {
 		return fault.New(fault.Environment, CodeDatabaseRights, "the database role lacks a right: %s", pg.Message).
 			WithHint("connect as the role that created the schema runlot_queue").WithCause(err)
 	case "08P01": // protocol_violation: a pooler refuses the settings of a session
-		return poolerInTheWay().WithCause(err)
+		return PoolerInTheWay().WithCause(err)
 	case "3D000": // invalid_catalog_name
 		return fault.New(fault.Environment, CodeDatabaseURL, "%s", pg.Message).
 			WithHint("create the database, or correct its URL").WithCause(err)
 	case "57014", // query_canceled
 		"57P01", "57P02", "57P03", "57P05", // admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout
 		"55P03": // lock_not_available
-		return unavailable(err)
+		return Unavailable(err)
 	}
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
@@ -89,7 +83,7 @@ func classifyServer(pg *pgconn.PgError, err error) error {
 	case strings.HasPrefix(pg.Code, "08"), // connection exception
 		strings.HasPrefix(pg.Code, "40"), // transaction rollback: deadlock, serialization
 		strings.HasPrefix(pg.Code, "53"): // insufficient resources
-		return unavailable(err)
+		return Unavailable(err)
 	}
 	return err
 }

@@ -1,23 +1,18 @@
-package broker
+package window
 
 import (
 	"math"
 	"slices"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // rowSize is what a message in memory is counted with.
-func rowSize(r *Row) int { return len(r.Body) + queue.RowOverhead }
+func rowSize(r *store.Row) int { return len(r.Body) + queue.RowOverhead }
 
 // never is behind every place in the order of delayed messages.
-var never = Due{VisibleAt: math.MaxInt64, Seq: math.MaxInt64}
-
-func (r *Row) due() Due { return Due{VisibleAt: r.VisibleAt, Seq: r.Seq} }
-
-func (d Due) before(e Due) bool {
-	return d.VisibleAt < e.VisibleAt || d.VisibleAt == e.VisibleAt && d.Seq < e.Seq
-}
+var never = store.Due{VisibleAt: math.MaxInt64, Seq: math.MaxInt64}
 
 // keepRows is the capacity that an empty list of messages keeps; a larger one goes back to the collector, so that what a
 // queue needed once does not stay with it.
@@ -25,16 +20,16 @@ const keepRows = 1024
 
 // fifo is a queue of messages in memory.
 type fifo struct {
-	rows []Row
+	rows []store.Row
 	head int
 }
 
 func (f *fifo) len() int { return len(f.rows) - f.head }
 
 // front is the oldest message; it stays valid until the next push or pop.
-func (f *fifo) front() *Row { return &f.rows[f.head] }
+func (f *fifo) front() *store.Row { return &f.rows[f.head] }
 
-func (f *fifo) push(r *Row) {
+func (f *fifo) push(r *store.Row) {
 	if len(f.rows) == cap(f.rows) && f.head > len(f.rows)/2 {
 		f.set(f.rows[f.head:])
 	}
@@ -43,7 +38,7 @@ func (f *fifo) push(r *Row) {
 
 // pop drops the oldest message.
 func (f *fifo) pop() {
-	f.rows[f.head] = Row{}
+	f.rows[f.head] = store.Row{}
 	f.head++
 	if f.head == len(f.rows) {
 		f.rows, f.head = f.rows[:0], 0
@@ -54,7 +49,7 @@ func (f *fifo) pop() {
 }
 
 // set replaces the content by rows, which may be a part of the old one.
-func (f *fifo) set(rows []Row) {
+func (f *fifo) set(rows []store.Row) {
 	had := len(f.rows)
 	f.rows = append(f.rows[:0], rows...)
 	if had > len(f.rows) {
@@ -64,17 +59,17 @@ func (f *fifo) set(rows []Row) {
 }
 
 // all is the content, oldest first; it stays valid until the next push or pop.
-func (f *fifo) all() []Row { return f.rows[f.head:] }
+func (f *fifo) all() []store.Row { return f.rows[f.head:] }
 
 // dueHeap orders messages by the time at which they become visible. It does not box them, as container/heap would.
-type dueHeap []Row
+type dueHeap []store.Row
 
-func (h *dueHeap) push(r *Row) {
+func (h *dueHeap) push(r *store.Row) {
 	rows := append(*h, *r)
 	*h = rows
 	for i := len(rows) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !rows[i].due().before(rows[parent].due()) {
+		if !rows[i].Due().Before(rows[parent].Due()) {
 			break
 		}
 		rows[i], rows[parent] = rows[parent], rows[i]
@@ -82,11 +77,11 @@ func (h *dueHeap) push(r *Row) {
 	}
 }
 
-func (h *dueHeap) pop() Row {
+func (h *dueHeap) pop() store.Row {
 	rows := *h
 	top := rows[0]
 	last := len(rows) - 1
-	rows[0], rows[last] = rows[last], Row{}
+	rows[0], rows[last] = rows[last], store.Row{}
 	rows = rows[:last]
 	*h = rows
 	if last == 0 && cap(rows) > keepRows {
@@ -95,7 +90,7 @@ func (h *dueHeap) pop() Row {
 	for i := 0; ; {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if rows[child].due().before(rows[least].due()) {
+			if rows[child].Due().Before(rows[least].Due()) {
 				least = child
 			}
 		}
@@ -109,8 +104,8 @@ func (h *dueHeap) pop() Row {
 
 // sort puts the whole heap in order; a sorted slice is a heap too.
 func (h *dueHeap) sort() {
-	slices.SortFunc(*h, func(a, b Row) int {
-		if a.due().before(b.due()) {
+	slices.SortFunc(*h, func(a, b store.Row) int {
+		if a.Due().Before(b.Due()) {
 			return -1
 		}
 		return 1

@@ -1,4 +1,6 @@
-package broker
+// Package store is what the broker asks of a database: the rows that it keeps, and the port that a store implements. The
+// contract behind it is written as tests in package storetest.
+package store
 
 import (
 	"context"
@@ -25,6 +27,9 @@ type Row struct {
 	Body      []byte
 }
 
+// Due is the place of a delayed message in the order of its queue.
+func (r *Row) Due() Due { return Due{VisibleAt: r.VisibleAt, Seq: r.Seq} }
+
 // SeqBits is the number of low bits of a Seq that count within one millisecond.
 const SeqBits = 20
 
@@ -35,6 +40,11 @@ func SeqAt(t time.Time) int64 { return t.UnixMilli() << SeqBits }
 type Due struct {
 	VisibleAt int64
 	Seq       int64
+}
+
+// Before reports whether d comes before e.
+func (d Due) Before(e Due) bool {
+	return d.VisibleAt < e.VisibleAt || d.VisibleAt == e.VisibleAt && d.Seq < e.Seq
 }
 
 // Key names one message.

@@ -1,4 +1,6 @@
-package postgres
+// Package session opens the sessions of a store on PostgreSQL, all with the same settings, and tells the errors of the
+// server apart.
+package session
 
 import (
 	"context"
@@ -13,13 +15,16 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// sessionName is the application_name of the sessions of an ownership; idle is that of every other session of a store.
-const sessionName = "runlot/"
+// OwnerName is what the application_name of the sessions of an ownership begins with, before the epoch; IdleName is that of
+// every other session.
+const (
+	OwnerName = "runlot/"
+	IdleName  = "runlot"
+)
 
-const idleName = "runlot"
-
-// parse reads a connection string into the settings that every session of the store has.
-func parse(url string) (*pgx.ConnConfig, error) {
+// Parse reads a connection string, a URL or key=value pairs, into the settings that every session has. Fault: Environment
+// (CodeDatabaseURL).
+func Parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fault.New(fault.Environment, CodeDatabaseURL, "the database URL cannot be read").
@@ -32,7 +37,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	const off = "off"
 	seconds := strconv.Itoa(int(queue.StorePingTime / time.Second))
 	maps.Copy(config.RuntimeParams, map[string]string{
-		"application_name": idleName,
+		"application_name": IdleName,
 		"client_encoding":  "UTF8",
 		// A role or a database may set limits for people's sessions; these would end ours in the middle of its work.
 		"statement_timeout":                   "0",
@@ -56,24 +61,54 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// connect opens one session under the given name.
-func connect(ctx context.Context, base *pgx.ConnConfig, name string) (*pgx.Conn, error) {
+// Open opens one session under the given application_name. Errors are those of Classify.
+func Open(ctx context.Context, base *pgx.ConnConfig, name string) (*pgx.Conn, error) {
 	config := base.Copy()
 	config.RuntimeParams["application_name"] = name
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, classify(err)
+		return nil, Classify(err)
 	}
 	return conn, nil
 }
 
-// closeNow ends a session, also after ctx has ended. It waits for the socket to close, but not for a network that is gone.
-func closeNow(ctx context.Context, conn *pgx.Conn) {
+// Close ends a session, also after ctx has ended. It waits for the socket to close, but not for a network that is gone.
+func Close(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 	select {
 	case <-conn.PgConn().CleanupDone():
 	case <-ctx.Done():
+	}
+}
+
+// Lock takes a session advisory lock. It asks again and again, until ctx ends, instead of waiting inside the server, where a
+// waiting statement would keep a snapshot open and with it every dead row of the database. Fault: Unavailable when
+// another node keeps it.
+func Lock(ctx context.Context, conn *pgx.Conn, key int64) error {
+	for {
+		var got bool
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&got); err != nil {
+			return err
+		}
+		if got {
+			return nil
+		}
+		if err := Pause(ctx, queue.StoreAcquireEvery); err != nil {
+			return fault.New(fault.Unavailable, "database_held", "another node holds the queues of the database").WithCause(err)
+		}
+	}
+}
+
+// Pause waits for d, or returns the error of ctx when that ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -1,4 +1,4 @@
-package broker
+package window
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // TestWindowIsBounded commits, reads and leases at random, and checks what the window holds against its bounds.
@@ -15,35 +16,36 @@ func TestWindowIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lanes := rapid.IntRange(1, 5).Draw(t, "lanes")
 		bounds := Bounds{
+			ReadRows: queue.ReadRows, ReadBytes: queue.ReadBytes,
 			LaneRows:       rapid.IntRange(1, 50).Draw(t, "rows"),
 			LaneBytes:      rapid.IntRange(1, 20_000).Draw(t, "bytes"),
 			StoreLaneBytes: rapid.IntRange(1000, 50_000).Draw(t, "all bytes"),
 			DueRows:        rapid.IntRange(1, 50).Draw(t, "due rows"),
-		}.orDefaults()
-		w := &window{bounds: &bounds, lanes: func() int { return lanes }, horizon: never}
+		}
+		w := New(&bounds, func() int { return lanes }, 1, never.VisibleAt)
 		const largest = 300
 		var newest int64
-		row := func(visibleAt int64) *Row {
-			return &Row{Seq: newest + 1, VisibleAt: visibleAt, Losses: rapid.Int16Range(0, 3).Draw(t, "losses"), Body: make([]byte, rapid.IntRange(0, largest).Draw(t, "size"))}
+		row := func(visibleAt int64) *store.Row {
+			return &store.Row{Seq: newest + 1, VisibleAt: visibleAt, Losses: rapid.Int16Range(0, 3).Draw(t, "losses"), Body: make([]byte, rapid.IntRange(0, largest).Draw(t, "size"))}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"commit": func(*rapid.T) {
 				r := row(0)
-				w.commitReady(r, newest)
+				w.Commit(r, newest)
 				newest = r.Seq
 			},
 			"delayed": func(t *rapid.T) {
 				newest++
-				w.addDue(row(rapid.Int64Range(1, 1000).Draw(t, "at")))
+				w.AddDue(row(rapid.Int64Range(1, 1000).Draw(t, "at")))
 			},
 			"read": func(t *rapid.T) {
-				if !w.wantsReady(newest) {
+				if !w.WantsReady(newest, false) {
 					t.Skip()
 				}
-				w.beginReady(newest)
-				var rows []Row
-				left := w.askedBytes
-				for seq := w.cursor + 1; seq <= w.readTo && len(rows) < w.askedRows; seq++ {
+				read := w.BeginReady(newest)
+				var rows []store.Row
+				left := read.Bytes
+				for seq := read.After + 1; seq <= read.UpTo && len(rows) < read.Rows; seq++ {
 					r := row(0)
 					r.Seq = seq
 					if left -= len(r.Body); left < 0 && len(rows) > 0 {
@@ -53,14 +55,14 @@ func TestWindowIsBounded(t *testing.T) {
 				}
 				for range rapid.IntRange(0, 60).Draw(t, "meanwhile") {
 					r := row(0)
-					w.commitReady(r, newest)
+					w.Commit(r, newest)
 					newest = r.Seq
 				}
-				w.endReady(rows, newest, nil)
+				w.EndReady(read, rows, newest, nil)
 			},
 			"lease": func(t *rapid.T) {
-				w.ripen(time.UnixMilli(500))
-				w.popTo(&lease{}, 1, rapid.IntRange(1, 20).Draw(t, "size"))
+				w.Ripen(time.UnixMilli(500))
+				w.Take(rapid.IntRange(1, 20).Draw(t, "size"), func(*store.Row) {})
 			},
 			"": func(t *rapid.T) {
 				share := min(bounds.LaneBytes, bounds.StoreLaneBytes/lanes)
@@ -72,11 +74,11 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Fatalf("%d due in %d bytes, bounds %+v", w.dueRows(), w.dueBytes, bounds)
 				}
 				size := 0
-				for _, rows := range [][]Row{w.due, w.suspects, w.mature.all()} {
+				for _, rows := range [][]store.Row{w.due, w.suspects, w.mature.all()} {
 					for i := range rows {
 						size += rowSize(&rows[i])
-						if w.horizon.before(rows[i].due()) {
-							t.Fatalf("a message beyond the horizon %+v: %+v", w.horizon, rows[i].due())
+						if w.horizon.Before(rows[i].Due()) {
+							t.Fatalf("a message beyond the horizon %+v: %+v", w.horizon, rows[i].Due())
 						}
 					}
 				}
