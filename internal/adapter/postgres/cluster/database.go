@@ -79,11 +79,7 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (Access, erro
 			return Access{}, err
 		}
 	}
-	access := Access{
-		Database: name, SocketDir: c.runDir, Port: port,
-		Owner: Role{User: roleName("owner_", name), Password: passwords.Owner},
-		App:   Role{User: roleName("app_", name), Password: passwords.App},
-	}
+	access := accessTo(name, passwords, c.runDir, port)
 	admin, err := c.Admin(ctx)
 	if err != nil {
 		return Access{}, err
