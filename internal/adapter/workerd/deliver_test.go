@@ -303,31 +303,6 @@ func TestWaitUntilIsAwaitedUnlessTheFlagSaysNo(t *testing.T) {
 	}
 }
 
-func TestErrorsInLogsHaveTheirStack(t *testing.T) {
-	w := run(t, `export default { queue() {
-  console.error("failed:", new TypeError("no"), { a: [1] });
-} };`, nil)
-	w.deliver(t, "d", jsons(`1`)...)
-	line := w.logs.find(t, "failed:")
-	if !strings.HasPrefix(line.Text, "failed: TypeError: no\n    at Object.queue (main.mjs:2:") || !strings.HasSuffix(line.Text, `) {"a":[1]}`) {
-		t.Errorf("text %q", line.Text)
-	}
-	if !strings.HasPrefix(line.Location, "main.mjs:2:") || line.Uncaught || line.Level != "error" {
-		t.Errorf("line %+v", line)
-	}
-}
-
-func TestFetchIsLoggedToo(t *testing.T) {
-	w := run(t, `export default { fetch(request) { console.warn("seen", new URL(request.url).pathname); throw new Error("oops"); } };`, nil)
-	w.get(t, "/x")
-	if line := w.logs.find(t, "seen /x"); line.Event != "fetch" || line.Level != "warn" || line.Delivery != "" {
-		t.Errorf("line %+v", line)
-	}
-	if line := w.logs.find(t, "Error: oops"); line.Event != "fetch" || !line.Uncaught || !strings.HasPrefix(line.Location, "main.mjs:1:") {
-		t.Errorf("line %+v", line)
-	}
-}
-
 func TestStacksAreMapped(t *testing.T) {
 	w := run(t, `export default { queue() { throw new Error("no"); } };`, func(_ *Runtime, spec *Spec) {
 		spec.MapStack = func(stack string) (string, string) {

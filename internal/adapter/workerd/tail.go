@@ -37,21 +37,7 @@ type tailException struct {
 type tailLog struct {
 	Timestamp int64  `json:"timestamp"`
 	Level     string `json:"level"`
-	// Parts are the arguments of the console call: each a string, or [text, stack] for an error.
-	Parts []logPart `json:"parts"`
-}
-
-type logPart struct{ text, stack string }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *logPart) UnmarshalJSON(data []byte) error {
-	if data[0] == '[' {
-		var pair [2]string
-		err := json.Unmarshal(data, &pair)
-		p.text, p.stack = pair[0], pair[1]
-		return err
-	}
-	return json.Unmarshal(data, &p.text)
+	Text      string `json:"text"`
 }
 
 // call is an invocation of a handler by this process, under way or recent.
@@ -200,7 +186,7 @@ func (p *Process) tailed(event *tailEvent) {
 	for _, l := range event.Logs {
 		out := line
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
-		out.Text, out.Location = p.logText(l.Parts)
+		out.Text, out.Location = p.logText(l.Text)
 		p.spec.Log(out)
 	}
 	for _, l := range uncaught {
@@ -213,23 +199,15 @@ func (p *Process) tailed(event *tailEvent) {
 	}
 }
 
-// logText joins the parts of a log line, errors with their stack; location is that of the first error.
-func (p *Process) logText(parts []logPart) (text, location string) {
-	var b strings.Builder
-	for i, part := range parts {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(part.text)
-		if part.stack != "" {
-			stack, at := reason.Map(p.spec.MapStack, part.stack)
-			b.WriteString("\n" + stack)
-			if location == "" {
-				location = at
-			}
-		}
+// frames begins the places in the stack of an error that was logged.
+const frames = "    at "
+
+// logText is a logged text with the stacks of errors in it mapped; location is that of the first error.
+func (p *Process) logText(text string) (mapped, location string) {
+	if !strings.Contains(text, frames) {
+		return text, ""
 	}
-	return b.String(), location
+	return reason.Map(p.spec.MapStack, text)
 }
 
 // level brings a console method into the four levels.

@@ -27,7 +27,7 @@ const (
 	BindingHeader = "Runlot-Binding"
 	// TailHeader marks the posts of the tail. User code cannot set it.
 	TailHeader = "Runlot-Tail"
-	// EntryModule stands before the user's main module when there is a queue handler to announce, and in a probe.
+	// EntryModule stands before the user's main module.
 	EntryModule = "runlot-entry.mjs"
 	// ProbeModule reads the exports in a probe.
 	ProbeModule = "runlot-probe.mjs"
@@ -195,7 +195,7 @@ func Process(w *Worker) (*Files, error) {
 	}
 	r.printf("(name = \"router\", http = (), service = \"router\")],\n v8Flags = [%s],\n", heapFlag(w.HeapMiB))
 	r.printf(" extensions = [(modules = [\n")
-	for _, name := range []string{"handler", "errors", "queue", "database"} {
+	for _, name := range []string{"setup", "handler", "errors", "queue", "database"} {
 		r.printf("  (name = %s, internal = true, esModule = %s),\n", quote(InternalModules+name), r.script(name+".mjs"))
 	}
 	r.printf("  (name = \"runlot:handler\", esModule = %s),\n", quote(`export { mark } from "runlot-internal:handler";`))
@@ -242,23 +242,19 @@ func flags(m *app.Manifest, b *app.Bundle) []string {
 	return list
 }
 
-// code renders the modules or the script of the user's worker.
-func (r *Files) code(b *app.Bundle, announce bool) string {
+// code renders the modules or the script of the user's worker, with what stands around it.
+func (r *Files) code(b *app.Bundle, consumes bool) string {
 	if b.ServiceWorker {
-		script := b.Modules[0].Body
-		if announce {
-			script = slices.Concat([]byte(announcePrefix), script)
-			r.Prefix = len(announcePrefix)
-		}
-		return "serviceWorkerScript = " + r.file("script.js", script)
+		r.Prefix = len(announcePrefix)
+		return "serviceWorkerScript = " + r.file("script.js", slices.Concat([]byte(announcePrefix), b.Modules[0].Body))
 	}
-	var modules []string
-	if announce {
-		main := quote("./" + b.Modules[0].Name)
-		entry := fmt.Sprintf("import * as user from %s;\nimport { mark } from \"runlot:handler\";\nexport * from %s;\nexport default mark(user.default);\n", main, main)
-		modules = append(modules, fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry))))
+	main, handlers := quote("./"+b.Modules[0].Name), "user.default ?? {}"
+	if consumes {
+		handlers = "mark(user.default)"
 	}
-	return "modules = [" + strings.Join(append(modules, r.modules(b)...), ", ") + "]"
+	entry := fmt.Sprintf("import { mark } from \"runlot:handler\";\nimport * as user from %s;\nexport * from %s;\nexport default %s;\n", main, main, handlers)
+	modules := append([]string{fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry)))}, r.modules(b)...)
+	return "modules = [" + strings.Join(modules, ", ") + "]"
 }
 
 // modules renders each module of the bundle.
@@ -306,7 +302,7 @@ func (r *Files) bindings(w *Worker) error {
 			"     (name = \"password\", fromEnvironment = %s)])),\n",
 			quote(m.DatabaseBinding), quote(w.Database.Name), quote(w.Database.User), quote(variable))
 	}
-	if w.Bundle.ServiceWorker && len(m.Consumers) > 0 {
+	if w.Bundle.ServiceWorker {
 		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:handler\", innerBindings = [])),\n", quote(announceBinding))
 	}
 	return nil

@@ -1,4 +1,5 @@
 // Marks each call of a queue handler in its trace with the first message, by which the host finds the delivery.
+import "runlot-internal:setup";
 import { default as diagnosticsChannel } from "node-internal:diagnostics_channel";
 
 export function announce(batch) {

@@ -3,14 +3,10 @@
 // One post stays under what the host reads: at most 4 bytes a character.
 const MAX_CHARACTERS = 1 << 20;
 
-// A log line is a list of parts: a text, or [text, stack] where an error was logged.
-function parts({ message, errorInfo }) {
+// The console of the user's worker gives one text; what it does not format comes as JSON.
+function textOf({ message }) {
   const values = Array.isArray(message) ? message : [message];
-  return values.map((value, i) => {
-    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
-    const stack = errorInfo?.[i]?.stack;
-    return stack ? [text, stack] : text;
-  });
+  return values.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
 }
 
 function describe(item) {
@@ -25,7 +21,7 @@ function describe(item) {
     mark: mark?.message,
     truncated: item.truncated,
     exceptions: item.exceptions.map(({ timestamp, name, message, stack }) => ({ timestamp, name, message, stack })),
-    logs: item.logs.map((log) => ({ timestamp: log.timestamp, level: log.level, parts: parts(log) })),
+    logs: item.logs.map((log) => ({ timestamp: log.timestamp, level: log.level, text: textOf(log) })),
   };
 }
 

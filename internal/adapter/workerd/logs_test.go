@@ -1,0 +1,129 @@
+package workerd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/runlot/runlot/internal/core/queue"
+)
+
+func TestErrorsInLogsHaveTheirStack(t *testing.T) {
+	w := run(t, `export default { queue() {
+  console.error("failed:", new TypeError("no"), { a: [1] });
+} };`, nil)
+	w.deliver(t, "d", jsons(`1`)...)
+	line := w.logs.find(t, "failed:")
+	if !strings.HasPrefix(line.Text, "failed: TypeError: no\n    at Object.queue (main.mjs:2:") || !strings.HasSuffix(line.Text, `) { a: [ 1 ] }`) {
+		t.Errorf("text %q", line.Text)
+	}
+	if !strings.HasPrefix(line.Location, "main.mjs:2:") || line.Uncaught || line.Level != "error" {
+		t.Errorf("line %+v", line)
+	}
+}
+
+func TestFetchIsLoggedToo(t *testing.T) {
+	w := run(t, `export default { fetch(request) { console.warn("seen", new URL(request.url).pathname); throw new Error("oops"); } };`, nil)
+	w.get(t, "/x")
+	if line := w.logs.find(t, "seen /x"); line.Event != "fetch" || line.Level != "warn" || line.Delivery != "" {
+		t.Errorf("line %+v", line)
+	}
+	if line := w.logs.find(t, "Error: oops"); line.Event != "fetch" || !line.Uncaught || !strings.HasPrefix(line.Location, "main.mjs:1:") {
+		t.Errorf("line %+v", line)
+	}
+}
+
+// TestLogsShowValuesAsAPersonReadsThem: the trace alone keeps them as JSON.
+func TestLogsShowValuesAsAPersonReadsThem(t *testing.T) {
+	for _, serviceWorker := range []bool{false, true} {
+		code := `function log() {
+  const inner = new RangeError("inner");
+  inner.code = 7;
+  console.log("values", undefined, null, -0, 5n, [undefined], new Map([["k", { a: { b: { c: { d: 1 } } } }]]), new Set([1]), Symbol("s"), "text");
+  console.info("format %s of %d", "x", 3);
+  console.debug("nested", { inner });
+  console.warn("long", "x".repeat(100000));
+  console.error("strange", new Proxy({}, { get() { throw new Error("no"); }, ownKeys() { throw new Error("no"); } }));
+}
+`
+		if serviceWorker {
+			code += `addEventListener("queue", log);`
+		} else {
+			code += `export default { queue: log };`
+		}
+		w := run(t, code, func(_ *Runtime, spec *Spec) { spec.Bundle.ServiceWorker = serviceWorker })
+		if got := w.deliver(t, "d", jsons(`1`)...); got.Outcome != queue.OK {
+			t.Errorf("result %+v", got)
+		}
+		want := "values undefined null -0 5n [ undefined ] Map(1) { 'k' => { a: { b: [Object] } } } Set(1) { 1 } Symbol(s) text"
+		if diff := cmp.Diff(want, w.logs.find(t, "values").Text); diff != "" {
+			t.Error(diff)
+		}
+		w.logs.find(t, "format x of 3")
+		if line := w.logs.find(t, "nested"); !strings.Contains(line.Text, "inner: RangeError: inner\n      at ") ||
+			!strings.HasSuffix(line.Text, ") {\n    code: 7\n  }\n}") || !strings.HasPrefix(line.Location, "main.mjs:2:") || line.Level != "debug" {
+			t.Errorf("line %+v", line)
+		}
+		if line := w.logs.find(t, "long"); !strings.HasSuffix(line.Text, "x… 34469 more characters") {
+			t.Errorf("the long line ends in %q", line.Text[len(line.Text)-40:])
+		}
+		w.logs.find(t, "strange")
+	}
+}
+
+func TestRejectionsThatNothingAwaitsAreSaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		code          string
+		serviceWorker bool
+		consumers     []queue.Consumer
+	}{
+		"module": {code: `const forgotten = async () => {
+  throw new TypeError("boom");
+};
+export default { queue() { forgotten(); }, fetch() { forgotten(); return new Response("x"); } };`, consumers: manifest().Consumers},
+		"late": {code: `const forgotten = async () => {
+  await scheduler.wait(1); throw new TypeError("boom");
+};
+export default { async queue() { forgotten(); await scheduler.wait(50); }, async fetch() { forgotten(); await scheduler.wait(50); return new Response("x"); } };`, consumers: manifest().Consumers},
+		"no consumer": {code: `const forgotten = async () => {
+  throw new TypeError("boom");
+};
+export default { fetch() { forgotten(); return new Response("x"); } };`},
+		"service worker": {serviceWorker: true, code: `const forgotten = async () => {
+  throw new TypeError("boom");
+};
+addEventListener("queue", () => { forgotten(); });
+addEventListener("fetch", (event) => { forgotten(); event.respondWith(new Response("x")); });`, consumers: manifest().Consumers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := run(t, test.code, func(_ *Runtime, spec *Spec) {
+				spec.Bundle.ServiceWorker, spec.Manifest.Consumers = test.serviceWorker, test.consumers
+			})
+			said := func(event, delivery string) {
+				t.Helper()
+				line := w.logs.find(t, "TypeError: boom")
+				if !strings.HasPrefix(line.Text, "unhandled promise rejection (a missing await?): TypeError: boom\n    at ") || line.Level != "warn" ||
+					!strings.HasPrefix(line.Location, "main.mjs:2:") || line.Event != event || line.Delivery != delivery || strings.Contains(line.Text, "runlot") {
+					t.Errorf("line %+v", line)
+				}
+			}
+			if len(test.consumers) > 0 {
+				if got := w.deliver(t, "d1", jsons(`1`)...); got.Outcome != queue.OK {
+					t.Errorf("result %+v", got)
+				}
+				said("queue", "d1")
+			}
+			w.logs.forget()
+			w.get(t, "/")
+			said("fetch", "")
+		})
+	}
+}
+
+func TestAppsWithoutADefaultExportStart(t *testing.T) {
+	w := run(t, `export {};`, func(_ *Runtime, spec *Spec) { spec.Manifest.Consumers = nil })
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+}
