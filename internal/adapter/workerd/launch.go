@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -138,6 +139,8 @@ type output struct {
 	text  []byte
 	// closed drops everything from now on.
 	closed bool
+	// failures reads on, when it is set.
+	failures *reason.Failures
 }
 
 // Write implements io.Writer; it never fails.
@@ -146,6 +149,9 @@ func (o *output) Write(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	if o.closed {
 		return len(p), nil
+	}
+	if o.failures != nil {
+		_, _ = o.failures.Write(p) // it never fails
 	}
 	o.text = append(o.text, p[max(0, len(p)-o.limit):]...)
 	if len(o.text) > 2*o.limit {
@@ -161,6 +167,14 @@ func (o *output) take() string {
 	text := string(o.text[max(0, len(o.text)-o.limit):])
 	o.text = nil
 	return text
+}
+
+// follow calls report for each failure that workerd writes about from now on, with its reference and its text, one after
+// the other. It must not block.
+func (o *output) follow(report func(id, text string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures = reason.NewFailures(report)
 }
 
 // close makes the output drop what comes.

@@ -127,3 +127,47 @@ func TestAppsWithoutADefaultExportStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFailedConnectionsSayWhy: the worker itself is told no more than "internal error".
+func TestFailedConnectionsSayWhy(t *testing.T) {
+	const private = "connecting to 127.0.0.1:1 is not allowed: it is a private address"
+	code := `export default { async queue(batch) {
+  for (const { body } of batch.messages) {
+    try {
+      await fetch(body.url);
+    } catch (error) {
+      if (body.how === "throw") throw error;
+      if (body.how === "log") console.log("no luck:", error.message);
+    }
+  }
+} };`
+	w := run(t, code, nil)
+	got := w.deliver(t, "d1", jsons(`{"how":"throw","url":"http://127.0.0.1:1/"}`)...)
+	if got.Outcome != queue.Failed || !strings.HasPrefix(got.Error.Message, private) || !strings.HasPrefix(got.Error.Location, "main.mjs:4:") {
+		t.Errorf("result %+v, error %+v", got, got.Error)
+	}
+	w.deliver(t, "d2", jsons(`{"how":"log","url":"http://127.0.0.1:1/"}`)...)
+	if line := w.logs.find(t, "no luck"); !strings.HasPrefix(line.Text, "no luck: "+private) || line.Delivery != "d2" {
+		t.Errorf("line %+v", line)
+	}
+	w.logs.forget()
+	w.deliver(t, "d3", jsons(`{"how":"","url":"http://nothing.invalid/"}`)...)
+	if line := w.logs.find(t, "the host name was not found: DNS"); line.Level != "warn" || line.Event != "" {
+		t.Errorf("line %+v", line)
+	}
+	if err := w.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range w.logs.all {
+		if line.Level == "warn" && strings.HasPrefix(line.Text, private) {
+			t.Errorf("what a log says is said again: %+v", line)
+		}
+	}
+}
+
+func TestALogDoesNotWaitForAReasonThatDoesNotCome(t *testing.T) {
+	w := run(t, `export default { queue() { throw new Error("internal error; reference = abc and internal error; reference = def"); } };`, nil)
+	if got := w.deliver(t, "d", jsons(`1`)...); got.Error.Message != "internal error; reference = abc and internal error; reference = def" {
+		t.Errorf("error %+v", got.Error)
+	}
+}

@@ -25,6 +25,8 @@ type Process struct {
 	place   *place
 	child   *child
 	calls   *calls
+	// failures are those that workerd reports on stderr.
+	failures *failures
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
@@ -50,7 +52,7 @@ type Process struct {
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: place, calls: newCalls(), over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: place, calls: newCalls(), failures: newFailures(), over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(place.socket(routerSocket), 1),
@@ -114,6 +116,7 @@ func (p *Process) start(ctx context.Context) error {
 	p.child = c
 	stdout, stderr := c.stdout.take(), c.stderr.take()
 	c.stdout.close()
+	c.stderr.follow(p.reported)
 	if p.spec.Log != nil {
 		for _, line := range startLines(stdout, stderr) {
 			p.spec.Log(line)

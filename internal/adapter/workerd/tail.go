@@ -162,13 +162,13 @@ func (p *Process) tailed(event *tailEvent) {
 	for i := range event.Exceptions {
 		e := &event.Exceptions[i]
 		stack, location := reason.Map(p.spec.MapStack, e.Stack)
-		exception := &dispatch.Exception{Name: e.Name, Message: e.Message, Location: location, Stack: stack}
+		exception := &dispatch.Exception{Name: e.Name, Message: p.failures.explain(e.Message), Location: location, Stack: stack}
 		if first == nil {
 			first = exception
 		}
 		l := line
 		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), "error", true, location
-		l.Text = e.Name + ": " + e.Message
+		l.Text = exception.Name + ": " + exception.Message
 		if stack != "" {
 			l.Text += "\n" + stack
 		}
@@ -202,8 +202,9 @@ func (p *Process) tailed(event *tailEvent) {
 // frames begins the places in the stack of an error that was logged.
 const frames = "    at "
 
-// logText is a logged text with the stacks of errors in it mapped; location is that of the first error.
+// logText is a logged text with the reasons of failures, and the stacks of errors in it mapped; location is that of the first error.
 func (p *Process) logText(text string) (mapped, location string) {
+	text = p.failures.explain(text)
 	if !strings.Contains(text, frames) {
 		return text, ""
 	}
