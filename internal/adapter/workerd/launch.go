@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,7 +139,7 @@ type output struct {
 	// closed drops everything from now on.
 	closed bool
 	// failures reads on, when it is set.
-	failures *reason.Failures
+	failures *reason.Reader
 }
 
 // Write implements io.Writer; it never fails.
@@ -174,7 +173,7 @@ func (o *output) take() string {
 func (o *output) follow(report func(id, text string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.failures = reason.NewFailures(report)
+	o.failures = reason.NewReader(report)
 }
 
 // close makes the output drop what comes.
@@ -182,80 +181,4 @@ func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed, o.text = true, nil
-}
-
-// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
-const (
-	routerSocket = "router.sock"
-	hostSocket   = "host.sock"
-)
-
-// place is a private folder for the sockets of one process.
-type place struct {
-	dir string
-	// short is a second folder, for sockets, when the path of dir is too long for one; else "".
-	short string
-}
-
-// maxSocketPath is the longest path of a unix socket that every system takes: macOS has 103 bytes, Linux 107.
-const maxSocketPath = 103
-
-// newPlace makes a folder for one process in parent.
-func newPlace(parent string) (*place, error) {
-	dir, err := os.MkdirTemp(parent, "worker-")
-	if err != nil {
-		return nil, fmt.Errorf("folder of a worker process: %w", err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("folder of a worker process: %w", err)
-	}
-	p := &place{dir: dir}
-	if len(p.socket(routerSocket)) > maxSocketPath {
-		if p.short, err = os.MkdirTemp("/tmp", "runlot-"); err != nil {
-			p.remove()
-			return nil, fmt.Errorf("folder of a worker's sockets: %w", err)
-		}
-	}
-	return p, nil
-}
-
-// socket returns the path of a socket.
-func (p *place) socket(name string) string {
-	if p.short != "" {
-		return filepath.Join(p.short, name)
-	}
-	return filepath.Join(p.dir, name)
-}
-
-// listen makes a unix socket.
-func (p *place) listen(name string) (*net.UnixListener, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket(name), Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("socket of a worker process: %w", err)
-	}
-	return l, nil
-}
-
-// inherit makes a unix socket for a child: the listener is closed here, so that with the child the last holder is gone
-// and connections are refused; its file stays.
-func (p *place) inherit(name string) (*os.File, error) {
-	l, err := p.listen(name)
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	defer l.Close()
-	f, err := l.File()
-	if err != nil {
-		return nil, fmt.Errorf("socket of a worker process: %w", err)
-	}
-	return f, nil
-}
-
-// remove deletes the folders.
-func (p *place) remove() {
-	_ = os.RemoveAll(p.dir)
-	if p.short != "" {
-		_ = os.RemoveAll(p.short)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -22,11 +23,11 @@ type Process struct {
 	runtime *Runtime
 	spec    Spec
 	log     *slog.Logger
-	place   *place
+	place   *place.Place
 	child   *child
 	calls   *calls
 	// failures are those that workerd reports on stderr.
-	failures *failures
+	failures *reason.Failures
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
@@ -49,13 +50,19 @@ type Process struct {
 	err    error
 }
 
+// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+const (
+	routerSocket = "router.sock"
+	hostSocket   = "host.sock"
+)
+
 // newProcess makes everything that a process needs but the process.
-func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
+func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: place, calls: newCalls(), failures: newFailures(), over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: newCalls(), failures: reason.NewFailures(), over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
-		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
-		watched: unixClient(place.socket(routerSocket), 1),
+		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
+		watched: unixClient(where.Socket(routerSocket), 1),
 	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
@@ -72,24 +79,24 @@ func (p *Process) start(ctx context.Context) error {
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
 		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil,
-		HostSocket: p.place.socket(hostSocket), HeapMiB: p.runtime.heapMiB,
+		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {
 		return err
 	}
-	if err := config.Write(p.place.dir); err != nil {
+	if err := config.Write(p.place.Dir); err != nil {
 		return err
 	}
 	if b := p.spec.Bundle; b.ServiceWorker {
 		p.spec.MapStack = reason.Script(p.spec.MapStack, b.Modules[0].Name, config.Prefix)
 	}
 	p.spec.Secrets = nil
-	callbacks, err := p.place.listen(hostSocket)
+	callbacks, err := p.place.Listen(hostSocket)
 	if err != nil {
 		return err
 	}
 	p.tasks.Go(func() { _ = p.host.Serve(callbacks) })
-	router, err := p.place.inherit(routerSocket)
+	router, err := p.place.Inherit(routerSocket)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ func (p *Process) start(ctx context.Context) error {
 		defer public.Close()
 		sockets = append(sockets, socket{"http", public})
 	}
-	c, err := p.runtime.launch(ctx, p.place.dir, config.Env, sockets, "--experimental")
+	c, err := p.runtime.launch(ctx, p.place.Dir, config.Env, sockets, "--experimental")
 	if p.spec.Listener != nil {
 		// Handing a descriptor down puts the listener into blocking mode, also for us.
 		if raw, err := p.spec.Listener.SyscallConn(); err == nil {
@@ -186,7 +193,7 @@ func (p *Process) end() {
 	p.tasks.Wait()
 	p.client.CloseIdleConnections()
 	p.watched.CloseIdleConnections()
-	p.place.remove()
+	p.place.Remove()
 	close(p.done)
 }
 

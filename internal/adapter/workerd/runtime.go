@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
@@ -96,11 +97,11 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	place, err := newPlace(spec.Dir)
+	where, err := place.New(spec.Dir, routerSocket)
 	if err != nil {
 		return nil, err
 	}
-	p := r.newProcess(&spec, place)
+	p := r.newProcess(&spec, where)
 	if err := p.start(ctx); err != nil {
 		p.end() //nolint:contextcheck // cleaning up does not depend on the context that may have ended
 		return nil, err

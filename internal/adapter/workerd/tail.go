@@ -162,7 +162,7 @@ func (p *Process) tailed(event *tailEvent) {
 	for i := range event.Exceptions {
 		e := &event.Exceptions[i]
 		stack, location := reason.Map(p.spec.MapStack, e.Stack)
-		exception := &dispatch.Exception{Name: e.Name, Message: p.failures.explain(e.Message), Location: location, Stack: stack}
+		exception := &dispatch.Exception{Name: e.Name, Message: p.failures.Explain(e.Message), Location: location, Stack: stack}
 		if first == nil {
 			first = exception
 		}
@@ -194,27 +194,51 @@ func (p *Process) tailed(event *tailEvent) {
 	}
 	if event.Truncated {
 		out := line
-		out.Time, out.Level, out.Text = time.Now(), "warn", "this invocation logged more than is kept; the rest is left out"
+		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
 }
+
+// levelWarn is the level of what the product itself notices.
+const levelWarn = "warn"
 
 // frames begins the places in the stack of an error that was logged.
 const frames = "    at "
 
 // logText is a logged text with the reasons of failures, and the stacks of errors in it mapped; location is that of the first error.
 func (p *Process) logText(text string) (mapped, location string) {
-	text = p.failures.explain(text)
+	text = p.failures.Explain(text)
 	if !strings.Contains(text, frames) {
 		return text, ""
 	}
 	return reason.Map(p.spec.MapStack, text)
 }
 
+// reported takes one failure from stderr. When the logs do not mention it soon, since the worker caught it, it becomes a
+// line of its own.
+func (p *Process) reported(id, text string) {
+	why := reason.Failure(text, p.spec.AllowPrivate)
+	one, worth := p.failures.Learn(id, why, time.Now())
+	if !worth || p.spec.Log == nil {
+		return
+	}
+	p.tasks.Go(func() {
+		patience := time.NewTimer(queue.ExceptionWait)
+		defer patience.Stop()
+		select {
+		case <-patience.C:
+		case <-p.alive.Done():
+		}
+		if p.failures.Silent(one) {
+			p.spec.Log(Line{Time: time.Now(), Level: levelWarn, Text: why})
+		}
+	})
+}
+
 // level brings a console method into the four levels.
 func level(console string) string {
 	switch console {
-	case "debug", "warn", "error":
+	case "debug", levelWarn, "error":
 		return console
 	default:
 		return "info"
@@ -232,6 +256,6 @@ func startLines(stdout, stderr string) []Line {
 		}
 	}
 	add(stdout, "info")
-	add(stderr, "warn")
+	add(stderr, levelWarn)
 	return lines
 }

@@ -17,19 +17,19 @@ var (
 	failureID   = regexp.MustCompile(`wdErrId = (\w+)`)
 )
 
-// Failures finds what workerd says about the internal errors that a worker gets, in the output that is written to it.
-type Failures struct {
+// Reader finds what workerd says about the internal errors that a worker gets, in the output that is written to it.
+type Reader struct {
 	report func(id, text string)
 	// rest is a line without its end so far; text is a failure whose reference is still to come.
 	rest []byte
 	text string
 }
 
-// NewFailures returns a writer that calls report with the reference and the text of each failure.
-func NewFailures(report func(id, text string)) *Failures { return &Failures{report: report} }
+// NewReader returns a writer that calls report with the reference and the text of each failure.
+func NewReader(report func(id, text string)) *Reader { return &Reader{report: report} }
 
 // Write implements io.Writer; it never fails. A line of more than queue.OutputBytes is cut.
-func (f *Failures) Write(p []byte) (int, error) {
+func (f *Reader) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		f.rest = append(f.rest, line[:min(len(line), queue.OutputBytes-len(f.rest))]...)
@@ -42,7 +42,7 @@ func (f *Failures) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (f *Failures) line(line string) {
+func (f *Reader) line(line string) {
 	if m := failureLine.FindStringSubmatch(line); m != nil {
 		f.text, _, _ = strings.Cut(m[1], "; sentryErrorContext")
 	}

@@ -17,7 +17,7 @@ func TestFailures(t *testing.T) {
 		"workerd/jsg/util.c++:320: error: e = on one line; sentryErrorContext = jsgInternalError; wdErrId = abc2\n"
 	for _, size := range []int{1, 7, len(output)} {
 		var got []string
-		f := NewFailures(func(id, text string) { got = append(got, id+" "+text) })
+		f := NewReader(func(id, text string) { got = append(got, id+" "+text) })
 		for rest := output; rest != ""; {
 			n, _ := f.Write([]byte(rest[:min(size, len(rest))]))
 			rest = rest[n:]
@@ -29,7 +29,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestFailuresKeepNoEndlessLine(t *testing.T) {
-	f := NewFailures(func(string, string) { t.Error("reported") })
+	f := NewReader(func(string, string) { t.Error("reported") })
 	for range 3 {
 		_, _ = f.Write([]byte(strings.Repeat("x", queue.OutputBytes)))
 	}

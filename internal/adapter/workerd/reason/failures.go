@@ -1,4 +1,4 @@
-package workerd
+package reason
 
 import (
 	"regexp"
@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -26,19 +25,19 @@ const (
 	repeatAfter = 10 * time.Second
 )
 
-// failure is one reference.
-type failure struct {
-	// known is closed when reason is set.
-	known  chan struct{}
-	reason string
-	// told is set when a log has named the reason; guarded by failures.mu.
+// Cause is what is known of one reference.
+type Cause struct {
+	// known is closed when text is set.
+	known chan struct{}
+	text  string
+	// told is set when a log has named the reason; guarded by Failures.mu.
 	told bool
 }
 
-// failures are the last mostFailures references of a process.
-type failures struct {
+// Failures are the last failures of a process, by their references. Its methods may be called from several goroutines.
+type Failures struct {
 	mu          sync.Mutex
-	byReference map[string]*failure
+	byReference map[string]*Cause
 	// order holds the references of byReference, oldest first, as a ring.
 	order [mostFailures]string
 	next  int
@@ -46,25 +45,26 @@ type failures struct {
 	said map[string]time.Time
 }
 
-func newFailures() *failures {
-	return &failures{byReference: map[string]*failure{}, said: map[string]time.Time{}}
+// NewFailures returns an empty memory of failures.
+func NewFailures() *Failures {
+	return &Failures{byReference: map[string]*Cause{}, said: map[string]time.Time{}}
 }
 
 // find returns the failure of a reference, whoever comes first with it.
-func (f *failures) find(id string) *failure {
+func (f *Failures) find(id string) *Cause {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byReference[id] == nil {
 		delete(f.byReference, f.order[f.next])
-		f.byReference[id] = &failure{known: make(chan struct{})}
+		f.byReference[id] = &Cause{known: make(chan struct{})}
 		f.order[f.next] = id
 		f.next = (f.next + 1) % mostFailures
 	}
 	return f.byReference[id]
 }
 
-// explain puts the reasons in the place of the references in a text.
-func (f *failures) explain(text string) string {
+// Explain puts the reasons in the place of the references in a text.
+func (f *Failures) Explain(text string) string {
 	if !strings.Contains(text, "internal error; reference = ") {
 		return text
 	}
@@ -85,22 +85,36 @@ func (f *failures) explain(text string) string {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			one.told = true
-			return one.reason
+			return one.text
 		default:
 			return mention
 		}
 	})
 }
 
-// silent reports whether no log has named the failure.
-func (f *failures) silent(one *failure) bool {
+// Learn notes the reason of a failure, in words for a person, and reports whether it is new and worth a line: the same
+// reason is, every ten seconds.
+func (f *Failures) Learn(id, why string, now time.Time) (*Cause, bool) {
+	one := f.find(id)
+	select {
+	case <-one.known:
+		return one, false
+	default:
+		one.text = why
+		close(one.known)
+	}
+	return one, f.due(why, now)
+}
+
+// Silent reports whether no text that was explained has named the failure.
+func (f *Failures) Silent(one *Cause) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !one.told
 }
 
 // due reports whether a reason is to be said, and notes that it is.
-func (f *failures) due(why string, now time.Time) bool {
+func (f *Failures) due(why string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if last, ok := f.said[why]; ok && now.Sub(last) < repeatAfter {
@@ -111,32 +125,4 @@ func (f *failures) due(why string, now time.Time) bool {
 	}
 	f.said[why] = now
 	return true
-}
-
-// reported takes one failure from stderr. When the logs do not mention it soon, since the worker caught it, it becomes a
-// line of its own.
-func (p *Process) reported(id, text string) {
-	why := reason.Failure(text, p.spec.AllowPrivate)
-	one := p.failures.find(id)
-	select {
-	case <-one.known:
-		return
-	default:
-		one.reason = why
-		close(one.known)
-	}
-	if p.spec.Log == nil || !p.failures.due(why, time.Now()) {
-		return
-	}
-	p.tasks.Go(func() {
-		patience := time.NewTimer(queue.ExceptionWait)
-		defer patience.Stop()
-		select {
-		case <-patience.C:
-		case <-p.alive.Done():
-		}
-		if p.failures.silent(one) {
-			p.spec.Log(Line{Time: time.Now(), Level: "warn", Text: why})
-		}
-	})
 }
