@@ -121,6 +121,35 @@ addEventListener("fetch", (event) => { forgotten(); event.respondWith(new Respon
 	}
 }
 
+// TestRejectionsInPackagesAreSaidOnce: many packages leave such promises behind, with each call.
+func TestRejectionsInPackagesAreSaidOnce(t *testing.T) {
+	w := run(t, `export default { queue(batch) {
+  Promise.reject(batch.messages[0].body === "plain" ? "no stack" : new Error("closed"));
+  console.log("done", batch.messages[0].body);
+} };`, func(_ *Runtime, spec *Spec) {
+		spec.MapStack = func(stack string) (string, string) {
+			return strings.ReplaceAll(stack, "file:///bundle/main.mjs:2", "node_modules/lib/lib.js:1"), ""
+		}
+	})
+	for i, text := range []string{`"one"`, `"two"`, `"plain"`, `"last"`} {
+		w.deliver(t, text, message(int64(i), queue.JSON, text))
+	}
+	w.logs.find(t, "done last")
+	if err := w.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range w.logs.all {
+		if first, _, _ := strings.Cut(line.Text, "\n"); strings.HasPrefix(first, "unhandled") {
+			got = append(got, line.Level+" "+first)
+		}
+	}
+	want := []string{"debug unhandled promise rejection (a missing await?): Error: closed", "warn unhandled promise rejection (a missing await?): no stack"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAppsWithoutADefaultExportStart(t *testing.T) {
 	w := run(t, `export {};`, func(_ *Runtime, spec *Spec) { spec.Manifest.Consumers = nil })
 	if err := w.Err(); err != nil {

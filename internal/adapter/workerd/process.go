@@ -28,6 +28,8 @@ type Process struct {
 	calls   *calls
 	// failures are those that workerd reports on stderr.
 	failures *reason.Failures
+	// uncaught are errors of fetch handlers that an answer waits for.
+	uncaught *uncaught
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
@@ -48,6 +50,8 @@ type Process struct {
 	// reason is why the process was killed, and after its end why it ended; "" when it was asked to.
 	reason string
 	err    error
+	// once are the lines that are not said again.
+	once map[string]struct{}
 }
 
 // The sockets of a process: router takes the deliveries, host takes what workerd calls back.
@@ -59,7 +63,7 @@ const (
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: where, calls: newCalls(), failures: reason.NewFailures(), over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: newCalls(), failures: reason.NewFailures(), uncaught: newUncaught(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(where.Socket(routerSocket), 1),
@@ -78,7 +82,7 @@ func (p *Process) start(ctx context.Context) error {
 	defer cancel()
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
-		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil,
+		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil, Develop: p.spec.Develop,
 		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {
@@ -153,13 +157,24 @@ func startError(err error, c *child, m MapStack) error {
 // callback serves a request that workerd makes of the host.
 func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.Header.Get(render.TailHeader) != "":
-		p.serveTail(w, r)
-	case p.spec.Host != nil:
-		p.spec.Host.ServeHTTP(w, r)
+	case r.Header.Get(render.TailHeader) == "":
+		p.bound(w, r)
+	case r.URL.Path == "/request":
+		p.serveRequest(w, r)
+	case r.URL.Path == "/uncaught":
+		p.serveUncaught(w, r)
 	default:
-		http.NotFound(w, r)
+		p.serveTail(w, r)
 	}
+}
+
+// bound serves a call of a queue binding.
+func (p *Process) bound(w http.ResponseWriter, r *http.Request) {
+	if p.spec.Host == nil {
+		http.NotFound(w, r)
+		return
+	}
+	p.spec.Host.ServeHTTP(w, r)
 }
 
 // wait notes the end of the process and cleans up after it.

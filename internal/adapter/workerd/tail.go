@@ -175,6 +175,10 @@ func (p *Process) tailed(event *tailEvent) {
 		uncaught = append(uncaught, l)
 	}
 	switch {
+	case event.Kind == eventFetch:
+		if first != nil {
+			p.uncaught.add(first)
+		}
 	case entry != nil:
 		p.calls.report(entry, first)
 	case first != nil && noHandler.MatchString(first.Message):
@@ -187,6 +191,13 @@ func (p *Process) tailed(event *tailEvent) {
 		out := line
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
 		out.Text, out.Location = p.logText(l.Text)
+		if out.Location == "" && strings.HasPrefix(out.Text, rejection) && strings.Contains(out.Text, frames) {
+			// Packages leave promises behind that their authors know to be harmless, with every call.
+			if !p.first(out.Text) {
+				continue
+			}
+			out.Level = levelDebug
+		}
 		p.spec.Log(out)
 	}
 	for _, l := range uncaught {
@@ -199,8 +210,31 @@ func (p *Process) tailed(event *tailEvent) {
 	}
 }
 
-// levelWarn is the level of what the product itself notices.
-const levelWarn = "warn"
+// eventFetch is the event of a request.
+const eventFetch = "fetch"
+
+// The levels of what the product itself notices.
+const (
+	levelDebug = "debug"
+	levelWarn  = "warn"
+)
+
+// rejection begins the line of a rejected promise that nothing awaits, as render/js/setup.mjs writes it.
+const rejection = "unhandled promise rejection"
+
+// mostOnce bounds the lines that are said once.
+const mostOnce = 100
+
+// first reports whether a line that is said once for each process is new. When there are too many, none is.
+func (p *Process) first(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, said := p.once[text]; said || len(p.once) >= mostOnce {
+		return false
+	}
+	p.once[text] = struct{}{}
+	return true
+}
 
 // frames begins the places in the stack of an error that was logged.
 const frames = "    at "
@@ -238,7 +272,7 @@ func (p *Process) reported(id, text string) {
 // level brings a console method into the four levels.
 func level(console string) string {
 	switch console {
-	case "debug", levelWarn, "error":
+	case levelDebug, levelWarn, "error":
 		return console
 	default:
 		return "info"

@@ -25,7 +25,7 @@ const (
 	// BindingHeader is the header of every request that comes from a queue binding, with the binding's name. User code
 	// cannot set it.
 	BindingHeader = "Runlot-Binding"
-	// TailHeader marks the posts of the tail. User code cannot set it.
+	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
 	// EntryModule stands before the user's main module.
 	EntryModule = "runlot-entry.mjs"
@@ -71,6 +71,8 @@ type Worker struct {
 	AllowPrivate bool
 	// Public says that the worker takes requests at the socket "http", which the process inherits.
 	Public bool
+	// Develop puts the front before the public socket, which tells of requests and answers with errors.
+	Develop bool
 	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
 	HostSocket string
 	// HeapMiB bounds the heap of the process.
@@ -188,10 +190,18 @@ func Process(w *Worker) (*Files, error) {
 		r.script("router.mjs"), quote(toolDate))
 	r.printf("  (name = \"tail\", worker = (modules = [(name = \"tail.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
 		"   bindings = [(name = \"HOST\", service = \"tail-host\")])),\n", r.script("tail.mjs"), quote(toolDate))
+	if w.Develop {
+		r.printf("  (name = \"front\", worker = (modules = [(name = \"front.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
+			"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"HOST\", service = \"tail-host\")])),\n", r.script("front.mjs"), quote(toolDate))
+	}
 	r.printf("  (name = \"tail-host\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = \"1\")]))),\n", host, quote(TailHeader))
 	r.printf(" ],\n sockets = [")
 	if w.Public {
-		r.printf("(name = \"http\", http = (forwardedProtoHeader = \"X-Forwarded-Proto\"), service = \"worker\"), ")
+		service := "worker"
+		if w.Develop {
+			service = "front"
+		}
+		r.printf("(name = \"http\", http = (forwardedProtoHeader = \"X-Forwarded-Proto\"), service = %s), ", quote(service))
 	}
 	r.printf("(name = \"router\", http = (), service = \"router\")],\n v8Flags = [%s],\n", heapFlag(w.HeapMiB))
 	r.printf(" extensions = [(modules = [\n")
