@@ -303,6 +303,33 @@ func TestWaitUntilIsAwaitedUnlessTheFlagSaysNo(t *testing.T) {
 	}
 }
 
+// TestTheErrorIsKnownWithoutWaitUntil: workerd leaves it out of the trace under that flag.
+func TestTheErrorIsKnownWithoutWaitUntil(t *testing.T) {
+	for name, test := range map[string]struct {
+		code, location string
+		want           dispatch.Exception
+	}{
+		"late":       {code: `export default { name: "x", async queue(batch) { await scheduler.wait(1); batch.messages[0].ack(); throw new RangeError(this.name); } };`, location: "main.mjs:1:", want: dispatch.Exception{Name: "RangeError", Message: "x"}},
+		"at once":    {code: `export default { queue() { throw new TypeError("a\n    at b"); } };`, location: "main.mjs:1:", want: dispatch.Exception{Name: "TypeError", Message: "a\n    at b"}},
+		"text":       {code: `export default { async queue() { throw "text"; } };`, want: dispatch.Exception{Name: "Error", Message: "text"}},
+		"entrypoint": {code: `import { WorkerEntrypoint } from "cloudflare:workers"; export default class extends WorkerEntrypoint { async queue() { throw new Error("e"); } }`, location: "main.mjs:1:", want: dispatch.Exception{Name: "Error", Message: "e"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := run(t, test.code, func(_ *Runtime, spec *Spec) {
+				spec.Manifest.CompatibilityFlags = []string{"queue_consumer_no_wait_for_wait_until"}
+			})
+			got := w.deliver(t, "d", jsons(`1`)...)
+			if got.Outcome != queue.Failed || got.Error == nil || got.Error.Name != test.want.Name || got.Error.Message != test.want.Message ||
+				!strings.HasPrefix(got.Error.Location, test.location) || strings.Contains(got.Error.Stack, "runlot") {
+				t.Errorf("result %+v, error %+v", got, got.Error)
+			}
+			if line := w.logs.find(t, test.want.Message); !line.Uncaught || line.Delivery != "d" {
+				t.Errorf("line %+v", line)
+			}
+		})
+	}
+}
+
 func TestStacksAreMapped(t *testing.T) {
 	w := run(t, `export default { queue() { throw new Error("no"); } };`, func(_ *Runtime, spec *Spec) {
 		spec.MapStack = func(stack string) (string, string) {

@@ -150,6 +150,24 @@ func TestRejectionsInPackagesAreSaidOnce(t *testing.T) {
 	}
 }
 
+// TestAStartWithoutAWordSaysNothing: of what the product puts around the user's code, workerd may warn.
+func TestAStartWithoutAWordSaysNothing(t *testing.T) {
+	for _, date := range []string{"2022-01-01", "2026-11-16", "2026-11-17"} {
+		for _, serviceWorker := range []bool{false, true} {
+			code := `export default { queue() {} };`
+			if serviceWorker {
+				code = `addEventListener("queue", () => {});`
+			}
+			w := run(t, code, func(_ *Runtime, spec *Spec) {
+				spec.Manifest.CompatibilityDate, spec.Bundle.ServiceWorker = date, serviceWorker
+			})
+			if len(w.logs.all) > 0 {
+				t.Errorf("%s, service worker %t: %v", date, serviceWorker, w.logs.all)
+			}
+		}
+	}
+}
+
 func TestAppsWithoutADefaultExportStart(t *testing.T) {
 	w := run(t, `export {};`, func(_ *Runtime, spec *Spec) { spec.Manifest.Consumers = nil })
 	if err := w.Err(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -65,7 +66,9 @@ func newCalls() *calls {
 }
 
 // messageMark is how the tail names a delivery: its first message and that message's attempt.
-func messageMark(m *queue.Message) string { return m.ID.String() + " " + strconv.Itoa(attempts(m)) }
+func messageMark(m *queue.Message) string {
+	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
+}
 
 // cronMark is how the tail names a scheduled run.
 func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }

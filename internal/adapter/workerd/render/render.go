@@ -45,6 +45,10 @@ const (
 		";addEventListener(\"queue\",(event)=>announce(event))}"
 	// newRegistry is the flag without which a service worker cannot have the wrapped bindings of this package.
 	newRegistry = "new_module_registry"
+	// registryDefault is the compatibility date from which on they have it without the flag.
+	registryDefault = "2026-11-17"
+	// noWait is the flag with which the trace of a delivery lacks what its handler throws.
+	noWait = "queue_consumer_no_wait_for_wait_until"
 )
 
 // A service-worker script is probed between these two: the first notes its listeners instead of adding them, the last
@@ -166,7 +170,7 @@ func Process(w *Worker) (*Files, error) {
 	if w.AllowPrivate {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
-	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, len(w.Manifest.Consumers) > 0))
+	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w.Manifest)))
 	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"],\n   bindings = [\n",
 		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)))
 	if err := r.bindings(w); err != nil {
@@ -246,22 +250,32 @@ func flags(m *app.Manifest, b *app.Bundle) []string {
 	if m.CompatibilityDate < codesDefault {
 		list = append(list, codes)
 	}
-	if b.ServiceWorker && !slices.Contains(list, newRegistry) {
+	if b.ServiceWorker && m.CompatibilityDate < registryDefault && !slices.Contains(list, newRegistry) {
 		list = append(list, newRegistry)
 	}
 	return list
 }
 
-// code renders the modules or the script of the user's worker, with what stands around it.
-func (r *Files) code(b *app.Bundle, consumes bool) string {
+// handlers is the default export of the module that stands before the user's.
+func handlers(m *app.Manifest) string {
+	switch {
+	case len(m.Consumers) == 0:
+		return "user.default ?? {}"
+	case slices.Contains(m.CompatibilityFlags, noWait):
+		return "mark(user.default, true)"
+	default:
+		return "mark(user.default)"
+	}
+}
+
+// code renders the modules or the script of the user's worker, with what stands around it; handlers is the expression of
+// its default export.
+func (r *Files) code(b *app.Bundle, handlers string) string {
 	if b.ServiceWorker {
 		r.Prefix = len(announcePrefix)
 		return "serviceWorkerScript = " + r.file("script.js", slices.Concat([]byte(announcePrefix), b.Modules[0].Body))
 	}
-	main, handlers := quote("./"+b.Modules[0].Name), "user.default ?? {}"
-	if consumes {
-		handlers = "mark(user.default)"
-	}
+	main := quote("./" + b.Modules[0].Name)
 	entry := fmt.Sprintf("import { mark } from \"runlot:handler\";\nimport * as user from %s;\nexport * from %s;\nexport default %s;\n", main, main, handlers)
 	modules := append([]string{fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry)))}, r.modules(b)...)
 	return "modules = [" + strings.Join(modules, ", ") + "]"

@@ -11,16 +11,18 @@ function textOf({ message }) {
 
 function describe(item) {
   const event = item.event ?? {};
-  const mark = item.diagnosticsChannelEvents.find((e) => e.channel === "runlot:delivery");
+  const channel = (name) => item.diagnosticsChannelEvents.find((e) => e.channel === name)?.message;
+  const thrown = channel("runlot:exception");
+  const exceptions = item.exceptions.length === 0 && thrown ? [thrown] : item.exceptions;
   return {
     outcome: item.outcome,
     kind: "queue" in event ? "queue" : "cron" in event ? "scheduled" : "request" in event ? "fetch" : "",
     queue: event.queue,
     cron: event.cron,
     scheduledTime: event.scheduledTime === undefined ? undefined : Number(event.scheduledTime),
-    mark: mark?.message,
+    mark: channel("runlot:delivery"),
     truncated: item.truncated,
-    exceptions: item.exceptions.map(({ timestamp, name, message, stack }) => ({ timestamp, name, message, stack })),
+    exceptions: exceptions.map(({ timestamp, name, message, stack }) => ({ timestamp, name, message, stack })),
     logs: item.logs.map((log) => ({ timestamp: log.timestamp, level: log.level, text: textOf(log) })),
   };
 }
