@@ -293,6 +293,8 @@ func (d *Daemon) request(ctx context.Context) {
 			var res *http.Response
 			if res, err = http.DefaultClient.Do(req); err == nil {
 				_ = res.Body.Close()
+			}
+			if err == nil && !d.o.Watch { // else it is a line like that of any request
 				d.o.Observer.Notice(fmt.Sprintf("GET %s → %s", path, res.Status))
 			}
 		}
