@@ -285,6 +285,61 @@ func TestABrokenVersionIsTriedWithBackoff(t *testing.T) {
 	})
 }
 
+// TestABatchForAProcessThatIsGoneIsReleased: it costs nothing, is no record, and waits for the next runtime.
+func TestABatchForAProcessThatIsGoneIsReleased(t *testing.T) {
+	c := consumer()
+	c.MaxConcurrency = 8
+	start(t, c, func(t *testing.T, b *bench) {
+		gone := newRuntime(func(ctx context.Context, _ *dispatch.Delivery) (*dispatch.Result, error) {
+			if err := sleep(ctx, time.Millisecond); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w: signal: killed", dispatch.ErrGone)
+		})
+		b.lane.send(200)
+		b.SetRuntime(gone, "v1")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, _, calls := gone.seen(); calls > 8 {
+			t.Errorf("a process that is gone was called %d times, by no more than 8 calls that ran together", calls)
+		}
+		if ready, records := b.lane.Ready(), b.records.all(); ready != 200 || len(records) != 0 {
+			t.Errorf("%d messages are ready, want all 200; records %+v", ready, records)
+		}
+		for seq, d := range b.lane.decided() {
+			if d != (queue.Decision{Seq: seq, Verdict: queue.Retry}) {
+				t.Errorf("decision %+v", d)
+			}
+		}
+		begin := time.Now()
+		b.SetRuntime(newRuntime(lasting(0, queue.OK)), "v1")
+		synctest.Wait()
+		if acked := b.lane.outcomes()[queue.Ack]; acked != 200 || time.Since(begin) != 0 {
+			t.Errorf("%d messages were acked after %s, want all at once", acked, time.Since(begin))
+		}
+	})
+}
+
+// TestALateWordOfAProcessThatIsGoneChangesNothing: the runtime that came meanwhile keeps serving.
+func TestALateWordOfAProcessThatIsGoneChangesNothing(t *testing.T) {
+	start(t, consumer(), func(t *testing.T, b *bench) {
+		b.SetRuntime(newRuntime(func(ctx context.Context, _ *dispatch.Delivery) (*dispatch.Result, error) {
+			if err := sleep(ctx, time.Second); err != nil {
+				return nil, err
+			}
+			return nil, dispatch.ErrGone
+		}), "v1")
+		b.lane.send(10)
+		synctest.Wait()
+		b.SetRuntime(newRuntime(lasting(0, queue.OK)), "v2")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if acked := b.lane.outcomes()[queue.Ack]; acked != 10 {
+			t.Errorf("%d messages were acked", acked)
+		}
+	})
+}
+
 func TestAProcessThatDiesAtOnceIsNotFedWithoutPause(t *testing.T) {
 	c := consumer()
 	c.BatchSize = 1

@@ -135,7 +135,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 		})
 		c.BatchTimeout, c.HandlerTime = ms.Draw(rt, "batchTimeout"), ms.Draw(rt, "handlerTime")+1
 		commit, lasts, at, soft := ms.Draw(rt, "commit"), ms.Draw(rt, "lasts"), ms.Draw(rt, "at"), ms.Draw(rt, "soft")
-		ends := rapid.SliceOfN(rapid.SampledFrom([]queue.Outcome{queue.OK, queue.Failed, queue.Lost, queue.Errored}), 1, 5).Draw(rt, "ends")
+		ends := rapid.SliceOfN(rapid.SampledFrom([]queue.Outcome{queue.OK, queue.Failed, queue.Lost, queue.Errored, ""}), 1, 5).Draw(rt, "ends")
 		clearAt := ms.Draw(rt, "clearAt")
 		poisoned := rapid.Bool().Draw(rt, "suspects")
 		synctest.Test(t, func(t *testing.T) {
@@ -159,6 +159,8 @@ func TestStopAtAnyMoment(t *testing.T) {
 					return nil, dispatch.ErrLost
 				case queue.Errored:
 					return nil, dispatch.ErrCannotRun
+				case "":
+					return nil, dispatch.ErrGone
 				default:
 					return &dispatch.Result{Outcome: end}, nil
 				}
