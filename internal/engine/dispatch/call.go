@@ -211,7 +211,7 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 			return
 		}
 		if err == nil {
-			record.count(decisions)
+			record.count(c.batch.Messages, decisions)
 		} else if record.Reason == "" {
 			record.Reason = "the result could not be saved; the messages are delivered again"
 		}
@@ -219,13 +219,18 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-func (r *Record) count(decisions []queue.Decision) {
+// count adds up the decisions, which are in the order of their messages.
+func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 	for i := range decisions {
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
 		case queue.Retry:
-			r.Retried++
+			if decisions[i].Failures > messages[i].Failures {
+				r.Retried++
+			} else {
+				r.Redelivered++
+			}
 		case queue.DeadLetter:
 			r.Dead++
 		case queue.Drop:

@@ -80,8 +80,9 @@ type Record struct {
 	// Duration is the time of the handler call, without the settlement.
 	Duration time.Duration
 	Outcome  queue.Outcome
-	// Delivered is the size of the batch; the rest count its verdicts.
-	Delivered, Acked, Retried, Dead, Dropped int
+	// Delivered is the size of the batch; the rest count its verdicts. What comes again is Retried when that spent a
+	// retry, else Redelivered.
+	Delivered, Acked, Retried, Redelivered, Dead, Dropped int
 	// Error is what the handler threw; Reason is why it did not run or end, or why its result could not be saved, a
 	// sentence for a person.
 	Error    *Exception

@@ -54,7 +54,7 @@ func TestStopCancelsWhatOutlivesItsTime(t *testing.T) {
 			t.Errorf("Stop took %s", took)
 		}
 		r := b.records.all()
-		if len(r) != 1 || r[0].Outcome != queue.Lost || r[0].Retried != 10 || r[0].Reason != "the app was stopped before the handler finished" {
+		if len(r) != 1 || r[0].Outcome != queue.Lost || r[0].Redelivered != 10 || r[0].Reason != "the app was stopped before the handler finished" {
 			t.Errorf("records %+v", r)
 		}
 		if d := b.lane.decided()[1]; d != (queue.Decision{Seq: 1, Verdict: queue.Retry}) {
