@@ -202,7 +202,7 @@ func (p *Process) call(ctx context.Context, path string, body []byte, answer *re
 	stopped, draining := p.ended, p.draining
 	p.mu.Unlock()
 	if stopped || draining {
-		return fmt.Errorf("%w: %s", dispatch.ErrCannotRun, p.why("the process is being stopped"))
+		return fmt.Errorf("%w: %s", dispatch.ErrGone, p.why("the process is being stopped"))
 	}
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
@@ -249,10 +249,20 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 	case <-ctx.Done():
 	}
 	lost := dispatch.ErrCannotRun
-	if sent {
+	switch {
+	case sent:
 		lost = dispatch.ErrLost
+	case p.isOver():
+		lost = dispatch.ErrGone
 	}
 	return fmt.Errorf("%w: %s", lost, p.why(err.Error()))
+}
+
+// isOver reports whether the process has ended.
+func (p *Process) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // why returns the reason of the process's end, or other when it is not known.

@@ -168,7 +168,7 @@ func TestAKilledProcessLosesItsDeliveries(t *testing.T) {
 	if err := w.Err(); fault.From(err).Code != "worker_ended" {
 		t.Errorf("end %v", err)
 	}
-	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrCannotRun) {
+	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrGone) {
 		t.Errorf("after the end: %v", err)
 	}
 	if _, err := os.Stat(w.place.Dir); !os.IsNotExist(err) {
@@ -226,7 +226,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	if err := w.Drain(t.Context()); err != nil {
 		t.Errorf("second drain: %v", err)
 	}
-	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrCannotRun) {
+	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrGone) {
 		t.Errorf("after the drain: %v", err)
 	}
 }
