@@ -60,7 +60,7 @@ var rooms = []room{
 	// The command line talks to the API; only "dev" runs a daemon in its own process.
 	{under: "internal/cli", may: []string{"internal/core", "internal/config", "internal/daemon", "internal/cli"}, third: true},
 	{under: "cmd", unit: true, may: []string{"internal/core", "internal/cli", "internal/daemon"}},
-	// The JSON Schema of runlot.json, for editors and for the binary.
+	// The JSON Schema of runlot.json, for editors; embedded for the tests that hold it to the compiler.
 	{under: "schema"},
 	// Programs and suites that stand outside the product may reach all of it.
 	{under: "test", may: []string{"internal", "test"}, third: true},

@@ -49,7 +49,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("format(%d)", int16(f))
 }
 
-// ID identifies a message for its whole life, through retries, dead letters and redrives. The first eight bytes name
+// ID identifies a message for its whole life, through retries and dead letters. The first eight bytes name
 // the store that accepted it, the last eight its sequence number there.
 type ID [16]byte
 

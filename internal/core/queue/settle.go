@@ -16,7 +16,7 @@ const (
 	Failed Outcome = "failed"
 	// TimedOut: the handler outlived its time and was cancelled. Spends a retry.
 	TimedOut Outcome = "timeout"
-	// Lost: the process or the node died, was redeployed or parked in the middle of the batch. Spends no retry.
+	// Lost: the process or the node died or was redeployed in the middle of the batch. Spends no retry.
 	Lost Outcome = "lost"
 	// Errored: the batch could not run at all: no live version, a worker that does not start, no handler. Spends no retry.
 	Errored Outcome = "error"

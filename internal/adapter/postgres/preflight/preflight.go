@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,6 +163,12 @@ func unreachable(where string, err error) error {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		reason = inner
 	}
-	return fault.New(fault.Unavailable, "database_connect", "the %s does not answer: %s", where, strings.ReplaceAll(reason.Error(), "\n", "; ")).
+	return fault.New(fault.Unavailable, "database_connect", "the %s does not answer: %s", where, oneLine(reason)).
 		WithHint("check that the server runs and that the address is right").WithCause(err)
+}
+
+// oneLine is an error's text in one line. The driver tries an address with TLS and then without, and names both failures
+// in a line each; equal ones are said once.
+func oneLine(err error) string {
+	return strings.Join(slices.Compact(strings.Split(err.Error(), "\n")), "; ")
 }

@@ -82,6 +82,9 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := preflight.Check(t.Context(), test.url)
 			faulttest.Want(t, err, test.kind, test.code, test.word)
+			if said := fault.From(err).Message; strings.Count(said, "connection refused") > 1 {
+				t.Errorf("the reason is said more than once: %q", said)
+			}
 			if strings.Contains(fault.Detail(err), "hunter2") {
 				t.Errorf("the password is in %q", fault.Detail(err))
 			}
