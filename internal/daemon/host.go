@@ -99,9 +99,13 @@ func (h *host) load(ctx context.Context) (v *version, files []string, err error)
 		return nil, files, err
 	}
 	if len(m.Consumers) > 0 && !handlers.Has("queue") {
-		return nil, files, fault.New(fault.Invalid, "queue_handler_missing", "%s consumes the queue %s, but %s exports no queue handler",
+		way := "add `async queue(batch, env, ctx) { … }` to its default export"
+		if handlers.ServiceWorker {
+			way = "add `addEventListener(\"queue\", (event) => { … })`"
+		}
+		return nil, files, fault.New(fault.Invalid, "queue_handler_missing", "%s consumes the queue %s, but %s has no queue handler",
 			m.Name, m.Consumers[0].Queue, m.Main).
-			WithHint("add `async queue(batch, env, ctx) { … }` to its default export, or remove the consumer from %s", filepath.Base(loaded.File))
+			WithHint("%s, or remove the consumer from %s", way, filepath.Base(loaded.File))
 	}
 	return &version{
 		id: versionID(m, bundle, loaded.Secrets), manifest: m, bundle: bundle, secrets: loaded.Secrets, file: loaded.File,

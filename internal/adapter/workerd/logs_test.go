@@ -199,7 +199,7 @@ func TestFailedConnectionsSayWhy(t *testing.T) {
 	}
 	w.logs.forget()
 	w.deliver(t, "d3", jsons(`{"how":"","url":"http://nothing.invalid/"}`)...)
-	if line := w.logs.find(t, "the host name was not found: DNS"); line.Level != "warn" || line.Event != "" {
+	if line := w.logs.find(t, "the host name was not found (DNS"); line.Level != "warn" || line.Event != "" {
 		t.Errorf("line %+v", line)
 	}
 	if err := w.Drain(t.Context()); err != nil {

@@ -249,12 +249,13 @@ func (p *Process) kill(reason string) {
 	p.child.kill()
 }
 
-// watch pings the process and kills it when it does not answer: its one thread is then stuck in a loop. It rests while
+// watch pings the process and kills it when it does not answer: its one thread is then stuck, in a loop or in the search
+// for memory, which can go on for long before V8 gives up. It rests while
 // the process drains, which has its own bound.
 func (p *Process) watch() {
 	tick := time.NewTicker(p.runtime.pingEvery)
 	defer tick.Stop()
-	misses := 0
+	misses, answered := 0, time.Now()
 	for {
 		select {
 		case <-p.alive.Done():
@@ -262,11 +263,11 @@ func (p *Process) watch() {
 		case <-tick.C:
 		}
 		if p.ping(p.runtime.pingTime) {
-			misses = 0
+			misses, answered = 0, time.Now()
 			continue
 		}
 		if misses++; misses == queue.PingMisses {
-			p.kill("it did not answer; a handler seems to be stuck in a loop")
+			p.kill(fmt.Sprintf("it did not answer for %d s: a loop in a handler, or out of memory", max(1, int(time.Since(answered).Seconds()))))
 			return
 		}
 	}
@@ -305,7 +306,7 @@ func (p *Process) checkCancelled() {
 		p.checking = false
 		p.mu.Unlock()
 		if !ok {
-			p.kill("a cancelled handler did not let go; it seems to be stuck in a loop")
+			p.kill("a cancelled handler did not let go: a loop in it, or out of memory")
 		}
 	})
 }

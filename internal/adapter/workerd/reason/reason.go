@@ -107,6 +107,9 @@ func Start(stderr string, state *os.ProcessState, m MapStack) *fault.Error {
 	if location != "" {
 		message = location + ": " + first
 	}
+	if bare, more, _ := strings.Cut(rest, "\n"); location != "" && strings.TrimSpace(bare) == "at "+location {
+		rest = more // the place stands before the message, and the frame says nothing else
+	}
 	if rest = strings.TrimRight(rest, "\n"); rest != "" {
 		message += "\n" + rest
 	}

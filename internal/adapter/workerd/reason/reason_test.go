@@ -61,6 +61,11 @@ func TestStart(t *testing.T) {
 			stderr:  "service worker: Uncaught Error: boom\n  at file:///bundle/main.mjs:2:9 in f\n  at file:///bundle/runlot-entry.mjs:1:1\n",
 			message: "main.mjs:2:9: Error: boom\n    at f (main.mjs:2:9)",
 		},
+		{
+			name: "threw at the top level", kind: fault.Invalid, code: "worker_threw",
+			stderr:  "service worker: Uncaught Error: boom\n  at file:///bundle/b.mjs:2:9\n  at file:///bundle/main.mjs:3:1\n",
+			message: "b.mjs:2:9: Error: boom\n    at main.mjs:3:1",
+		},
 		{name: "syntax", kind: fault.Invalid, code: "worker_syntax", stderr: "service worker: Uncaught SyntaxError: x\n", message: "SyntaxError: x"},
 		{name: "first rule", kind: fault.Invalid, code: "worker_flag", stderr: "service worker: No such compatibility flag: a\nservice worker: Too new a compatibility date\n", message: "No such compatibility flag: a"},
 		{name: "await", kind: fault.Invalid, code: "worker_await", stderr: "service worker: Uncaught Error: Top-level top-level await in module\n", message: "a module awaits at its top level what does not resolve at once"},
