@@ -170,8 +170,10 @@ func (o *output) close() {
 	o.closed, o.text = true, nil
 }
 
-// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+// The sockets of a process: router takes the deliveries, public the requests for the fetch handler, host takes what
+// workerd calls back.
 const (
+	publicSocket = "public.sock"
 	routerSocket = "router.sock"
 	hostSocket   = "host.sock"
 )
