@@ -171,11 +171,7 @@ func (d *Daemon) newHost(ctx context.Context, dir string, number int) (*host, er
 		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s: %s", address, listenReason(err)).
 			WithHint("choose another address with --host or another port with --port").WithCause(err)
 	}
-	tcp, ok := listener.(*net.TCPListener)
-	if !ok {
-		return nil, fmt.Errorf("a TCP listener is a %T", listener)
-	}
-	return newHost(d, dir, tcp), nil
+	return newHost(d, dir, listener), nil
 }
 
 // listenReason is why a listener could not be had, without what the sentence around it says already.

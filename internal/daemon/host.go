@@ -23,6 +23,7 @@ import (
 	"github.com/runlot/runlot/internal/core/sourcemap"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
+	"github.com/runlot/runlot/internal/server/ingress"
 )
 
 // version is one build of an app, immutable.
@@ -40,7 +41,9 @@ type host struct {
 	d      *Daemon
 	dir    string
 	log    *slog.Logger
-	listen *net.TCPListener
+	listen net.Listener
+	door   *ingress.Ingress
+	served chan struct{} // closed when the door is closed
 	sup    *supervise.Supervisor[*version, *workerd.Process]
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
@@ -54,8 +57,13 @@ type host struct {
 	consumers map[string]*consumer // by queue; guarded by mu
 }
 
-func newHost(d *Daemon, dir string, listen *net.TCPListener) *host {
+func newHost(d *Daemon, dir string, listen net.Listener) *host {
 	h := &host{d: d, dir: dir, listen: listen, log: d.o.Log.With("dir", dir), consumers: map[string]*consumer{}}
+	h.door, h.served = ingress.New(h.log), make(chan struct{})
+	go func() {
+		defer close(h.served)
+		h.door.Serve(listen)
+	}()
 	h.sup = supervise.New(supervise.Options[*version, *workerd.Process]{
 		App: dir, Start: h.start, OnLive: h.onLive, OnDown: h.onDown, Log: h.log,
 	})
@@ -178,7 +186,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 	m := v.manifest
 	spec := workerd.Spec{
 		App: m.Name, Version: v.id, Manifest: m, Bundle: v.bundle, Secrets: v.secrets,
-		Listener: h.listen, AllowPrivate: h.d.o.AllowPrivate, Develop: h.d.o.Watch, Dir: h.d.runDir(),
+		Public: true, AllowPrivate: h.d.o.AllowPrivate, Develop: h.d.o.Watch, Dir: h.d.runDir(),
 		Log: func(line workerd.Line) { h.d.o.Observer.Line(m.Name, &line) },
 	}
 	var err error
@@ -204,6 +212,7 @@ func (h *host) onLive(p *workerd.Process, v *version) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.process, h.serving = p, v
+	h.door.Set(p)
 	wanted := wantedConsumers(v.manifest)
 	for queueName, c := range h.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.manifest.Database, &settings) {
@@ -218,6 +227,7 @@ func (h *host) onLive(p *workerd.Process, v *version) {
 func (h *host) onDown(reason error) {
 	h.mu.Lock()
 	h.process = nil
+	h.door.Set(nil)
 	for _, c := range h.consumers {
 		c.ClearRuntime()
 	}
@@ -269,7 +279,7 @@ func (h *host) updateConsumers(ctx context.Context, m *app.Manifest, db *databas
 	}
 }
 
-// stop ends the app: no more batches are taken, those in flight finish within bounds, the process drains.
+// stop ends the app: no more batches or requests are taken, those in flight finish within bounds, the process drains.
 func (h *host) stop() {
 	h.mu.Lock()
 	consumers := slices.Collect(maps.Values(h.consumers))
@@ -278,9 +288,12 @@ func (h *host) stop() {
 	for _, c := range consumers {
 		wg.Go(c.Stop)
 	}
-	wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
+	wg.Go(func() { h.door.Stop(ctx) })
+	wg.Wait()
+	<-h.served
+	ctx, cancel = context.WithTimeout(context.Background(), queue.DrainTime)
+	defer cancel()
 	h.sup.Stop(ctx)
-	_ = h.listen.Close()
 }

@@ -198,12 +198,10 @@ func seconds(s *float64) *time.Duration {
 
 // call posts to the router and decodes its answer.
 func (p *Process) call(ctx context.Context, path string, body []byte, answer *result) error {
-	p.mu.Lock()
-	stopped, draining := p.ended, p.draining
-	p.mu.Unlock()
-	if stopped || draining {
-		return fmt.Errorf("%w: %s", dispatch.ErrGone, p.why("the process is being stopped"))
+	if err := p.enter(); err != nil {
+		return err
 	}
+	defer p.inFlight.Leave()
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, "http://worker"+path, bytes.NewReader(body))
@@ -243,26 +241,17 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 	// The connection breaks a moment before the process is reaped, and only then the reason is known.
 	patience := time.NewTimer(queue.ExceptionWait)
 	defer patience.Stop()
+	lost := dispatch.ErrCannotRun
 	select {
 	case <-p.over:
+		lost = dispatch.ErrGone
 	case <-patience.C:
 	case <-ctx.Done():
 	}
-	lost := dispatch.ErrCannotRun
-	switch {
-	case sent:
+	if sent {
 		lost = dispatch.ErrLost
-	case p.isOver():
-		lost = dispatch.ErrGone
 	}
 	return fmt.Errorf("%w: %s", lost, p.why(err.Error()))
-}
-
-// isOver reports whether the process has ended.
-func (p *Process) isOver() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended
 }
 
 // why returns the reason of the process's end, or other when it is not known.

@@ -5,55 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/dispatch"
 )
-
-// mostUncaught is how many errors of fetch handlers are kept for an answer that waits for one.
-const mostUncaught = 64
 
 // thrown names an error of a fetch handler, as the front and the tail both see it.
 type thrown struct {
 	Name    string `json:"name"`
 	Message string `json:"message"`
-}
-
-// uncaught brings the front, which has to answer with an error, and the tail, which knows its place, together. Equal
-// errors of requests at the same time may be taken for one another.
-type uncaught struct {
-	mu   sync.Mutex
-	last [mostUncaught]*dispatch.Exception // a ring
-	next int
-	more chan struct{} // closed and replaced when one is added
-}
-
-func newUncaught() *uncaught { return &uncaught{more: make(chan struct{})} }
-
-// add takes an error from the tail.
-func (u *uncaught) add(e *dispatch.Exception) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.last[u.next] = e
-	u.next = (u.next + 1) % mostUncaught
-	close(u.more)
-	u.more = make(chan struct{})
-}
-
-// take returns and forgets the newest error of this name and message, or what is closed when there is another.
-func (u *uncaught) take(what thrown) (*dispatch.Exception, <-chan struct{}) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range u.last {
-		at := (u.next - 1 - i + 2*mostUncaught) % mostUncaught
-		if e := u.last[at]; e != nil && e.Name == what.Name && e.Message == what.Message {
-			u.last[at] = nil
-			return e, nil
-		}
-	}
-	return nil, u.more
 }
 
 // serveUncaught answers the front with an error as it is shown to the person who develops the worker.
@@ -67,7 +27,7 @@ func (p *Process) serveUncaught(w http.ResponseWriter, r *http.Request) {
 	patience := time.NewTimer(queue.ExceptionWait)
 	defer patience.Stop()
 	for {
-		e, more := p.uncaught.take(what)
+		e, more := p.uncaught.Take(what.Name, what.Message)
 		if e != nil {
 			_, _ = io.WriteString(w, e.Name+": "+e.Message+"\n"+e.Stack)
 			return

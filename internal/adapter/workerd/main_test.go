@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"strings"
 	"sync"
@@ -120,19 +122,22 @@ func run(tb testing.TB, code string, change func(*Runtime, *Spec)) *world {
 
 func tryRun(tb testing.TB, code string, change func(*Runtime, *Spec)) (*world, error) {
 	tb.Helper()
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { listener.Close() })
-	w := &world{logs: newLines(), url: "http://" + listener.Addr().String()}
+	w := &world{logs: newLines()}
+	door := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "worker" },
+		Transport: public{w},
+		ErrorLog:  log.New(io.Discard, "", 0),
+	})
+	tb.Cleanup(door.Close)
+	w.url = door.URL
 	r := newRuntime(tb)
 	spec := Spec{
-		App: "test", Version: "1", Manifest: manifest(), Bundle: bundle(code), Listener: listener, Log: w.logs.add, Dir: tb.TempDir(),
+		App: "test", Version: "1", Manifest: manifest(), Bundle: bundle(code), Public: true, Log: w.logs.add, Dir: tb.TempDir(),
 	}
 	if change != nil {
 		change(r, &spec)
 	}
+	var err error
 	w.Process, err = r.Start(context.Background(), spec)
 	if err != nil {
 		return nil, err
@@ -144,6 +149,11 @@ func tryRun(tb testing.TB, code string, change func(*Runtime, *Spec)) (*world, e
 	})
 	return w, nil
 }
+
+// public sends requests to the process that a world has.
+type public struct{ w *world }
+
+func (p public) RoundTrip(r *http.Request) (*http.Response, error) { return p.w.RoundTrip(r) }
 
 // get requests the worker's fetch handler.
 func (w *world) get(tb testing.TB, path string) string {

@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/inflight"
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -29,10 +30,14 @@ type Process struct {
 	// failures are those that workerd reports on stderr.
 	failures *reason.Failures
 	// uncaught are errors of fetch handlers that an answer waits for.
-	uncaught *uncaught
+	uncaught *uncaught.Errors
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
+	// public takes the requests for the fetch handler.
+	public *http.Client
+	// inFlight counts calls and requests, so that a drain waits for those that the process may not have read yet.
+	inFlight *inflight.Counter
 	// watched has a connection of its own, so that a ping never waits for one.
 	watched *http.Client
 
@@ -54,8 +59,10 @@ type Process struct {
 	once map[string]struct{}
 }
 
-// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+// The sockets of a process: router takes the deliveries, public the requests for the fetch handler, host takes what
+// workerd calls back.
 const (
+	publicSocket = "public.sock"
 	routerSocket = "router.sock"
 	hostSocket   = "host.sock"
 )
@@ -63,10 +70,11 @@ const (
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: where, calls: newCalls(), failures: reason.NewFailures(), uncaught: newUncaught(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: newCalls(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(where.Socket(routerSocket), 1),
+		public:  unixClient(where.Socket(publicSocket), queue.RuntimeConnections),
 	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
@@ -82,7 +90,7 @@ func (p *Process) start(ctx context.Context) error {
 	defer cancel()
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
-		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil, Develop: p.spec.Develop,
+		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Public, Develop: p.spec.Develop,
 		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {
@@ -106,21 +114,15 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	defer router.Close()
 	sockets := []socket{{"router", router}}
-	if p.spec.Listener != nil {
-		public, err := p.spec.Listener.File()
+	if p.spec.Public {
+		public, err := p.place.Inherit(publicSocket)
 		if err != nil {
-			return fmt.Errorf("public listener of %s: %w", p.spec.App, err)
+			return err
 		}
 		defer public.Close()
 		sockets = append(sockets, socket{"http", public})
 	}
 	c, err := p.runtime.launch(ctx, p.place.Dir, config.Env, sockets, "--experimental")
-	if p.spec.Listener != nil {
-		// Handing a descriptor down puts the listener into blocking mode, also for us.
-		if raw, err := p.spec.Listener.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { _ = syscall.SetNonblock(int(fd), true) })
-		}
-	}
 	if err != nil {
 		return startError(err, c, p.spec.MapStack)
 	}
@@ -193,6 +195,7 @@ func (p *Process) wait() {
 		p.log.Info("worker ended", "pid", p.child.cmd.Process.Pid)
 	}
 	p.mu.Unlock()
+	p.inFlight.Close()
 	close(p.over)
 	p.end()
 }
@@ -208,6 +211,7 @@ func (p *Process) end() {
 	p.tasks.Wait()
 	p.client.CloseIdleConnections()
 	p.watched.CloseIdleConnections()
+	p.public.CloseIdleConnections()
 	p.place.Remove()
 	close(p.done)
 }
@@ -222,13 +226,21 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Drain lets the process finish what is in flight, ends it, and returns when it is gone. New deliveries are refused from
-// now on. When ctx ends first, the process is killed and Drain returns ctx's error; what was in flight is then lost.
+// Drain lets the process finish what is in flight, ends it, and returns when it is gone. New deliveries and requests are
+// refused from now on. When ctx ends first, the process is killed and Drain returns ctx's error; what was in flight is
+// then lost.
 func (p *Process) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	p.draining = true
 	p.mu.Unlock()
-	p.child.terminate()
+	p.inFlight.Close()
+	// On SIGTERM workerd closes each connection on which it has read no request yet: one that is on its way would break.
+	select {
+	case <-p.inFlight.Idle():
+		p.child.terminate()
+	case <-p.done:
+	case <-ctx.Done():
+	}
 	select {
 	case <-p.done:
 		return nil

@@ -3,7 +3,6 @@ package workerd
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"time"
@@ -35,9 +34,8 @@ type Spec struct {
 	// Secrets are values of env that no file may hold; they win over a variable of the same name. A value has at most
 	// queue.MaxSecret bytes and no NUL.
 	Secrets map[string]string
-	// Listener takes the public HTTP requests; the caller owns it, before and after, and several processes may share it.
-	// It is inherited as a descriptor. Nil: the worker has no public address.
-	Listener *net.TCPListener
+	// Public says that the worker takes requests for its fetch handler, by Process.RoundTrip.
+	Public bool
 	// Host answers the calls of the queue bindings, which carry BindingHeader. Nil is right for a worker without producers.
 	Host http.Handler
 	// Database is what env.<Manifest.DatabaseBinding> connects to; nil leaves the binding out.

@@ -180,7 +180,7 @@ func (p *Process) tailed(event *tailEvent) {
 	switch {
 	case event.Kind == eventFetch:
 		if first != nil {
-			p.uncaught.add(first)
+			p.uncaught.Add(first)
 		}
 	case entry != nil:
 		p.calls.report(entry, first)

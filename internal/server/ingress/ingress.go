@@ -1,0 +1,150 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/dispatch"
+)
+
+// Process is what requests are handed to. It fails with dispatch.ErrGone when it has ended, or is ending, and has seen
+// nothing of the request.
+type Process interface{ http.RoundTripper }
+
+// Ingress is the door of one app. While no process serves, requests wait for one, for at most queue.StartTime.
+type Ingress struct {
+	log    *slog.Logger
+	server *http.Server
+	// stopping is done when no process will come any more.
+	stopping context.Context //nolint:containedctx // the lifetime of the door; no caller's context
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	process Process       // nil while none serves; guarded by mu
+	changed chan struct{} // closed and replaced whenever process changes; guarded by mu
+}
+
+// errNobody is a request that no process came for.
+var errNobody = errors.New("no worker process serves")
+
+// New returns a door behind which nothing serves yet.
+func New(log *slog.Logger) *Ingress {
+	i := &Ingress{log: log, changed: make(chan struct{})}
+	i.stopping, i.stop = context.WithCancel(context.Background())
+	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	proxy := &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
+	i.server = &http.Server{
+		ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// A worker may answer while the request still comes in.
+			_ = http.NewResponseController(w).EnableFullDuplex() // only HTTP/1 has it to be enabled
+			w.Header()["Content-Type"] = nil                     // what the worker does not name is not guessed
+			proxy.ServeHTTP(w, r)
+		}),
+	}
+	return i
+}
+
+// Serve takes requests from the listener, which it closes, until Stop.
+func (i *Ingress) Serve(listener net.Listener) {
+	if err := i.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		i.log.Error("the public address is not served any more", "error", err)
+	}
+}
+
+// Stop takes no more requests and lets those in progress finish until ctx ends, when it breaks them off. Those that wait
+// for a process are answered at once.
+func (i *Ingress) Stop(ctx context.Context) {
+	i.stop()
+	if i.server.Shutdown(ctx) != nil {
+		_ = i.server.Close()
+	}
+}
+
+// Set makes requests go to process from now on; nil makes them wait for the next one. Those under way stay where they are.
+func (i *Ingress) Set(process Process) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.process = process
+	close(i.changed)
+	i.changed = make(chan struct{})
+}
+
+// RoundTrip implements http.RoundTripper over the process that serves. A request that came to one that was gone waits
+// for the next one.
+func (i *Ingress) RoundTrip(r *http.Request) (*http.Response, error) {
+	patience, cancel := context.WithTimeoutCause(r.Context(), queue.StartTime, errNobody)
+	defer cancel()
+	if r.Body != nil {
+		r = r.WithContext(r.Context())
+		// The body is the client's, and is sent once: a process that has not seen it must not close it for the next one.
+		r.Body = io.NopCloser(r.Body)
+	}
+	for {
+		i.mu.Lock()
+		process, changed := i.process, i.changed
+		i.mu.Unlock()
+		if process != nil {
+			response, err := process.RoundTrip(r)
+			if !errors.Is(err, dispatch.ErrGone) {
+				return response, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-patience.Done():
+			return nil, context.Cause(patience)
+		case <-i.stopping.Done():
+			return nil, errNobody
+		}
+	}
+}
+
+// rewrite leaves the request as the client wrote it, but for the connection that it comes on.
+func rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.RawQuery = "http", "worker", r.In.URL.RawQuery
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = values
+		}
+	}
+}
+
+// failed answers a request that has no response.
+func (i *Ingress) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for it
+	}
+	// What is left of the request's body is not read: the client must not send another request behind it.
+	w.Header().Set("Connection", "close")
+	i.log.Debug("a request got no answer from the worker", "path", r.URL.Path, "error", fault.Detail(err))
+	if errors.Is(err, errNobody) {
+		http.Error(w, "the app is not running", http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, "the app's process ended before it answered", http.StatusBadGateway)
+}
+
+// buffers are those of the bodies on their way.
+type buffers struct{}
+
+const bufferBytes = 32 << 10
+
+var pool sync.Pool
+
+func (buffers) Get() []byte {
+	if b, ok := pool.Get().(*[bufferBytes]byte); ok {
+		return b[:]
+	}
+	return make([]byte, bufferBytes)
+}
+
+func (buffers) Put(b []byte) { pool.Put((*[bufferBytes]byte)(b)) }
