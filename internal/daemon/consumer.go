@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -19,8 +20,10 @@ type consumer struct {
 	database  *database
 	budget    *dispatch.Budget
 	isolation *dispatch.Isolation
-	recorder  dispatch.Recorder
-	log       *slog.Logger
+	// stopTime is how long batches in flight may finish.
+	stopTime time.Duration
+	recorder dispatch.Recorder
+	log      *slog.Logger
 
 	mu         sync.Mutex
 	runtime    dispatch.Runtime     // guarded by mu
@@ -68,7 +71,7 @@ func (c *consumer) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-b.Done():
 		}
-		stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
+		stopCtx, cancel := context.WithTimeout(context.Background(), c.stopTime)
 		if err := d.Stop(stopCtx); err != nil {
 			c.log.Warn("the last batches of a queue were not settled; they are delivered again", "queue", c.settings.Queue, "error", fault.Detail(err))
 		}

@@ -44,7 +44,8 @@ type host struct {
 	listen net.Listener
 	door   *ingress.Ingress
 	served chan struct{} // closed when the door is closed
-	sup    *supervise.Supervisor[*version, *workerd.Process]
+	// sup is nil before the first version.
+	sup *supervise.Supervisor[*version, *workerd.Process]
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
 	live  *version
@@ -64,9 +65,6 @@ func newHost(d *Daemon, dir string, listen net.Listener) *host {
 		defer close(h.served)
 		h.door.Serve(listen)
 	}()
-	h.sup = supervise.New(supervise.Options[*version, *workerd.Process]{
-		App: dir, Start: h.start, OnLive: h.onLive, OnDown: h.onDown, Log: h.log,
-	})
 	return h
 }
 
@@ -155,7 +153,7 @@ func (h *host) deploy(ctx context.Context, v *version) error {
 		err = db.Declare(ctx, v.manifest.Queues())
 	}
 	if err == nil {
-		err = h.sup.Deploy(ctx, v)
+		err = h.supervisor(v.manifest.Name).Deploy(ctx, v)
 	}
 	if err != nil {
 		h.d.release(h, h.live)
@@ -179,6 +177,16 @@ func stackMapper(b *app.Bundle) (workerd.MapStack, error) {
 		return nil, fmt.Errorf("read the bundle's source map: %w", err)
 	}
 	return sm.Stack, nil
+}
+
+// supervisor returns what keeps the app's process running, made when the app's name is known.
+func (h *host) supervisor(name string) *supervise.Supervisor[*version, *workerd.Process] {
+	if h.sup == nil {
+		h.sup = supervise.New(supervise.Options[*version, *workerd.Process]{
+			App: name, Start: h.start, OnLive: h.onLive, OnDown: h.onDown, Log: h.log,
+		})
+	}
+	return h.sup
 }
 
 // start begins a process for the supervisor.
@@ -268,7 +276,7 @@ func (h *host) updateConsumers(ctx context.Context, m *app.Manifest, db *databas
 			continue
 		}
 		c := &consumer{
-			app: m.Name, settings: settings, database: db, budget: h.d.budget, isolation: h.d.isolation(m.Name),
+			app: m.Name, settings: settings, database: db, budget: h.d.budget, isolation: h.d.isolation(m.Name), stopTime: h.d.o.stopTime(),
 			recorder: h.d.o.Observer, log: h.log,
 		}
 		if h.process != nil {
@@ -288,12 +296,15 @@ func (h *host) stop() {
 	for _, c := range consumers {
 		wg.Go(c.Stop)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
+	ctx, cancel := context.WithTimeout(context.Background(), h.d.o.stopTime())
 	defer cancel()
 	wg.Go(func() { h.door.Stop(ctx) })
 	wg.Wait()
 	<-h.served
-	ctx, cancel = context.WithTimeout(context.Background(), queue.DrainTime)
+	if h.sup == nil {
+		return
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), h.d.o.stopTime())
 	defer cancel()
 	h.sup.Stop(ctx)
 }

@@ -95,6 +95,14 @@ type (
 // searched are the folders from which on the programs are looked for.
 func (o *Options) searched() []string { return append(slices.Clone(o.Dirs), ".") }
 
+// stopTime is how long requests and batches in flight may finish at the stop: short where a person waits for it.
+func (o *Options) stopTime() time.Duration {
+	if o.Watch {
+		return queue.DevStopTime
+	}
+	return queue.DrainTime
+}
+
 // nodeEnv is what process.env.NODE_ENV says in the apps.
 func (o *Options) nodeEnv() string {
 	if o.Watch {

@@ -135,6 +135,8 @@ const (
 	StartTime = 15 * time.Second
 	// DrainTime bounds how long a stopping worker process may finish what is in flight.
 	DrainTime = 30 * time.Second
+	// DevStopTime bounds the same for the whole stop of a development run; what is left then is delivered again.
+	DevStopTime = 5 * time.Second
 	// PingEvery and PingTime are the watchdog's rhythm and patience; a process that misses PingMisses answers in a row is killed.
 	PingEvery  = 2 * time.Second
 	PingTime   = 5 * time.Second

@@ -117,7 +117,7 @@ func (l *loop[V, P]) backOff(reason error) {
 	wait := queue.Backoff{First: queue.RestartFirst, Max: queue.RestartMax}.Delay(l.failures)
 	l.retry.Reset(wait)
 	l.become(State[V]{Phase: Restarting, Version: l.version, Restarts: l.restarts, NextTry: time.Now().Add(wait), Reason: reason})
-	l.options.Log.Warn("the worker is not running", "reason", reason, "retry_in", wait)
+	l.options.Log.Warn("the worker is not running", "reason", reason, "retry_in", wait.String())
 }
 
 // startAgain starts the version's process in the background.

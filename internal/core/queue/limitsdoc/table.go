@@ -123,6 +123,7 @@ var sections = []section{
 			{"ProbeTime", queue.ProbeTime, "", "the deployer: a module that never finishes loading"},
 			{"StartTime", queue.StartTime, "", "the queue: the start of a worker process"},
 			{"DrainTime", queue.DrainTime, "", "the operator: how long a stopping process may finish what is in flight"},
+			{"DevStopTime", queue.DevStopTime, "", "who waits for the stop of a development run: the same there"},
 			{"PingEvery", queue.PingEvery, "", "the queue: the watchdog's rhythm"},
 			{"PingTime", queue.PingTime, "", "a busy process: how long the watchdog waits for one answer"},
 			{"PingMisses", queue.PingMisses, "answers in a row", "the queue: missed, they end a process that is stuck in a loop"},
