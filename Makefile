@@ -31,10 +31,12 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 .PHONY: test
 test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
+	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
 
 .PHONY: lint
 lint: $(LINT) ## check the Go code
 	$(LINT) run $(ARGS) ./...
+	cd bench && ../$(LINT) run $(ARGS) ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the Go code

@@ -12,7 +12,7 @@ import (
 
 func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 	for _, command := range []string{
-		"runlot", "runlot dev", "runlot check", "runlot version", "celld", "celld serve",
+		"runlot", "runlot dev", "runlot check", "runlot pg", "runlot pg url", "runlot version", "celld", "celld serve", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
@@ -34,6 +34,9 @@ func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 		}
 		if !strings.Contains(string(text), "Usage:") {
 			t.Errorf("%s --help shows no usage: %q", command, text)
+		}
+		if args[0] == "celld" && strings.Contains(string(text), "runlot ") {
+			t.Errorf("%s --help speaks of another program: %s", command, text)
 		}
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if width := utf8.RuneCountInString(line); width > 80 {

@@ -13,10 +13,9 @@ import (
 func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the versions of the program, of workerd and of PostgreSQL",
-		Example: "  runlot version --json",
-		Args:    args(0, 0, ""),
+		Use:   "version",
+		Short: "Print the versions of the program, of workerd and of PostgreSQL",
+		Args:  args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			program := c.Root()
 			versions, err := daemon.VersionsOfParts(c.Context())

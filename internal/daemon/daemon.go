@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -28,7 +27,7 @@ import (
 // Daemon is everything that runs in one process.
 type Daemon struct {
 	o       Options
-	paths   binaries.Paths
+	workerd string // the program
 	runtime *workerd.Runtime
 	servers *servers.Servers
 	gate    *binding.Gate
@@ -83,11 +82,11 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
+	program, err := binaries.Workerd(o.searched()...)
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{o: o, paths: paths, runtime: workerd.New(paths.Workerd, o.Log)}
+	d := &Daemon{o: o, runtime: workerd.New(program, o.Log)}
 	h := &host{dir: o.Dirs[0], d: d, log: o.Log}
 	v, _, err := h.load(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func newDaemon(o Options) (*Daemon, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	paths, err := binaries.Find(append(slices.Clone(o.Dirs), ".")...)
+	program, err := binaries.Workerd(o.searched()...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +109,12 @@ func newDaemon(o Options) (*Daemon, error) {
 	}
 	o.State = state
 	d := &Daemon{
-		o: o, paths: paths, runtime: workerd.New(paths.Workerd, o.Log),
+		o: o, workerd: program, runtime: workerd.New(program, o.Log),
 		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
 	}
 	d.servers = servers.New(servers.Options{
-		Install: paths.Postgres, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
+		Install: func() (string, error) { return binaries.Postgres(o.searched()...) }, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
 		Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
 	return d, nil
@@ -293,6 +292,8 @@ func (d *Daemon) request(ctx context.Context) {
 			var res *http.Response
 			if res, err = http.DefaultClient.Do(req); err == nil {
 				_ = res.Body.Close()
+			}
+			if err == nil && !d.o.Watch { // else it is a line like that of any request
 				d.o.Observer.Notice(fmt.Sprintf("GET %s → %s", path, res.Status))
 			}
 		}

@@ -174,7 +174,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 	m := v.manifest
 	spec := workerd.Spec{
 		App: m.Name, Version: v.id, Manifest: m, Bundle: v.bundle, Secrets: v.secrets,
-		Listener: h.listen, AllowPrivate: h.d.o.AllowPrivate, Dir: h.d.runDir(),
+		Listener: h.listen, AllowPrivate: h.d.o.AllowPrivate, Develop: h.d.o.Watch, Dir: h.d.runDir(),
 		Log: func(line workerd.Line) { h.d.o.Observer.Line(m.Name, &line) },
 	}
 	var err error

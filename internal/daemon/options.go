@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
@@ -90,6 +91,9 @@ type (
 	// Versions are those of the parts.
 	Versions = binaries.Versions
 )
+
+// searched are the folders from which on the programs are looked for.
+func (o *Options) searched() []string { return append(slices.Clone(o.Dirs), ".") }
 
 // nodeEnv is what process.env.NODE_ENV says in the apps.
 func (o *Options) nodeEnv() string {

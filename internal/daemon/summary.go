@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/runlot/runlot/internal/adapter/binaries"
 )
 
 // countTime is how long the start waits for the messages to be counted, so that the first screen shows their number.
@@ -13,8 +15,8 @@ const countTime = 2 * time.Second
 // summary describes what runs. A version that cannot be asked for is left out.
 func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	s := &Summary{State: d.o.State, Took: took, Postgres: d.servers.InUse()}
-	if versions, err := d.paths.Version(ctx); err == nil {
-		s.Workerd = versions.Workerd
+	if version, err := binaries.WorkerdVersion(ctx, d.workerd); err == nil {
+		s.Workerd = version
 	}
 	queues := map[string]*QueueSummary{}
 	find := func(database, name string) *QueueSummary {

@@ -151,7 +151,7 @@ func (c *collector) joined(queues []string, unlogged bool) []batch {
 		}
 		b := batch{
 			Queue: r.Queue, Outcome: r.Outcome, Start: r.Start, Duration: r.Duration, Reason: r.Reason, Warnings: r.Warnings,
-			Delivered: r.Delivered, Acked: r.Acked, Retried: r.Retried, Dead: r.Dead, Dropped: r.Dropped,
+			Delivered: r.Delivered, Acked: r.Acked, Retried: r.Retried, Redelivered: r.Redelivered, Dead: r.Dead, Dropped: r.Dropped,
 		}
 		if r.Error != nil {
 			b.Error, b.Location = r.Error.Name+": "+r.Error.Message, r.Error.Location
@@ -185,15 +185,15 @@ type observation struct {
 
 // batch is one call of a handler.
 type batch struct {
-	Queue                                    string
-	Outcome                                  queue.Outcome
-	Messages                                 []message
-	Delivered, Acked, Retried, Dead, Dropped int
-	Start                                    time.Time
-	Duration                                 time.Duration
-	Error, Location, Reason, Version         string
-	Warnings                                 []string
-	Metrics                                  *metrics
+	Queue                                                 string
+	Outcome                                               queue.Outcome
+	Messages                                              []message
+	Delivered, Acked, Retried, Redelivered, Dead, Dropped int
+	Start                                                 time.Time
+	Duration                                              time.Duration
+	Error, Location, Reason, Version                      string
+	Warnings                                              []string
+	Metrics                                               *metrics
 }
 
 func (b *batch) end() time.Time { return b.Start.Add(b.Duration) }
@@ -289,7 +289,7 @@ func (o *observation) trace(c *testCase) []string {
 		for _, count := range []struct {
 			verb string
 			n    int
-		}{{"acked", b.Acked}, {"retried", b.Retried}, {"dead", b.Dead}, {"dropped", b.Dropped}} {
+		}{{"acked", b.Acked}, {"retried", b.Retried}, {"redelivered", b.Redelivered}, {"dead", b.Dead}, {"dropped", b.Dropped}} {
 			if count.n > 0 {
 				line += fmt.Sprintf(" %s %d", count.verb, count.n)
 			}

@@ -241,7 +241,7 @@ func wantTrace(o *observation, c *testCase, want []string) error {
 func again(name string, messages ...string) wrong {
 	return wrong{name, func(o *observation) {
 		last := o.Batches[len(o.Batches)-1]
-		last.Outcome, last.Messages, last.Retried, last.Dead, last.Dropped = "ok", nil, 0, 0, 0
+		last.Outcome, last.Messages, last.Retried, last.Redelivered, last.Dead, last.Dropped = "ok", nil, 0, 0, 0, 0
 		last.Delivered, last.Acked = len(messages), len(messages)
 		for _, m := range messages {
 			seen := o.seen(m)

@@ -25,7 +25,7 @@ var (
 // Version asks both programs for their version; ctx bounds the wait. A program that does not start or answers something
 // else is a fault of kind Environment.
 func (p Paths) Version(ctx context.Context) (Versions, error) {
-	workerd, err := ask(ctx, p.Workerd, workerdVersion, CodeWorkerdBroken)
+	workerd, err := WorkerdVersion(ctx, p.Workerd)
 	if err != nil {
 		return Versions{}, err
 	}
@@ -35,6 +35,11 @@ func (p Paths) Version(ctx context.Context) (Versions, error) {
 		return Versions{}, err
 	}
 	return Versions{Workerd: workerd, Postgres: postgres}, nil
+}
+
+// WorkerdVersion asks a workerd binary alone, in the way of Version.
+func WorkerdVersion(ctx context.Context, path string) (string, error) {
+	return ask(ctx, path, workerdVersion, CodeWorkerdBroken)
 }
 
 func ask(ctx context.Context, path string, version *regexp.Regexp, code string) (string, error) {

@@ -170,54 +170,6 @@ func TestAnyTextIsQuoted(t *testing.T) {
 	}
 }
 
-// TestEnvelopeIsJSON reads envelopes back with encoding/json.
-func TestEnvelopeIsJSON(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		messages := make([]queue.Message, rapid.IntRange(1, 5).Draw(rt, "messages"))
-		for i := range messages {
-			format := rapid.SampledFrom([]queue.Format{queue.JSON, queue.Text, queue.Bytes, queue.V8}).Draw(rt, "format")
-			var body []byte
-			switch format {
-			case queue.JSON:
-				body, _ = json.Marshal(rapid.String().Draw(rt, "json"))
-			case queue.Text:
-				body = []byte(rapid.String().Draw(rt, "text"))
-			default:
-				body = rapid.SliceOf(rapid.Byte()).Draw(rt, "bytes")
-			}
-			messages[i] = message(int64(i), format, string(body))
-		}
-		var got struct {
-			Queue    string              `json:"queue"`
-			Messages [][]json.RawMessage `json:"messages"`
-		}
-		if err := json.Unmarshal(envelope(delivery("d", messages...).Batch, messages), &got); err != nil {
-			rt.Fatal(err)
-		}
-		for i, m := range messages {
-			row := got.Messages[i]
-			if len(row) != 5 || string(row[0]) != `"`+m.ID.String()+`"` || string(row[3]) != fmt.Sprint(int(m.Format)-1) {
-				rt.Fatalf("row %s", row)
-			}
-			var back []byte
-			var err error
-			switch m.Format {
-			case queue.JSON:
-				back = row[4]
-			case queue.Text:
-				var text string
-				err = json.Unmarshal(row[4], &text)
-				back = []byte(text)
-			default:
-				err = json.Unmarshal(row[4], &back)
-			}
-			if err != nil || string(back) != string(m.Body) {
-				rt.Fatalf("body %q came back as %q: %v", m.Body, back, err)
-			}
-		}
-	})
-}
-
 func TestEveryKindOfModule(t *testing.T) {
 	wasm := "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x07\x05\x01\x01f\x00\x00\x0a\x06\x01\x04\x00\x41\x2a\x0b"
 	for _, date := range []string{"2026-11-17", "2023-01-01"} {

@@ -137,7 +137,7 @@ func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			config, err := os.ReadFile(filepath.Join(w.place.dir, render.ConfigFile))
+			config, err := os.ReadFile(filepath.Join(w.place.Dir, render.ConfigFile))
 			if err != nil || strings.Contains(string(config), "w:rd") {
 				t.Errorf("the configuration holds the password, or is missing: %v", err)
 			}

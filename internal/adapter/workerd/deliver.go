@@ -3,8 +3,6 @@ package workerd
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,10 +11,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -77,7 +75,7 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 	defer func() { p.calls.end(entry) }()
 	var answer result
 	var malformed []queue.ID
-	err := p.call(ctx, "/queue", envelope(d.Batch, messages), &answer)
+	err := p.call(ctx, "/queue", envelope.Encode(d.Batch, messages), &answer)
 	if errors.Is(err, errEnvelope) {
 		var rest []queue.Message
 		if rest, malformed = splitMalformed(messages); len(malformed) == 0 {
@@ -87,7 +85,7 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 		if len(rest) > 0 {
 			p.calls.end(entry)
 			entry = p.calls.begin(marks(rest), d.ID)
-			err = p.call(ctx, "/queue", envelope(d.Batch, rest), &answer)
+			err = p.call(ctx, "/queue", envelope.Encode(d.Batch, rest), &answer)
 		}
 	}
 	if err != nil {
@@ -204,7 +202,7 @@ func (p *Process) call(ctx context.Context, path string, body []byte, answer *re
 	stopped, draining := p.ended, p.draining
 	p.mu.Unlock()
 	if stopped || draining {
-		return fmt.Errorf("%w: %s", dispatch.ErrCannotRun, p.why("the process is being stopped"))
+		return fmt.Errorf("%w: %s", dispatch.ErrGone, p.why("the process is being stopped"))
 	}
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
@@ -251,10 +249,20 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 	case <-ctx.Done():
 	}
 	lost := dispatch.ErrCannotRun
-	if sent {
+	switch {
+	case sent:
 		lost = dispatch.ErrLost
+	case p.isOver():
+		lost = dispatch.ErrGone
 	}
 	return fmt.Errorf("%w: %s", lost, p.why(err.Error()))
+}
+
+// isOver reports whether the process has ended.
+func (p *Process) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // why returns the reason of the process's end, or other when it is not known.
@@ -292,77 +300,4 @@ func splitMalformed(messages []queue.Message) (rest []queue.Message, malformed [
 		}
 	}
 	return rest, malformed
-}
-
-// attempts is the count of deliveries as the handler sees it; workerd counts to 65,535.
-func attempts(m *queue.Message) int { return min(m.Attempts(), math.MaxUint16) }
-
-// The kinds of body in an envelope, as render/js/router.mjs reads them.
-const (
-	kindJSON  = "0"
-	kindText  = "1"
-	kindBytes = "2"
-	kindV8    = "3"
-)
-
-// envelope writes a delivery for the router: {"queue","metrics","messages":[[id,milliseconds,attempts,kind,body],…]}. A
-// JSON body goes in as it is; the store has it from a producer whose body was checked.
-func envelope(batch *queue.Batch, messages []queue.Message) []byte {
-	size := 256
-	for i := range messages {
-		size += 96 + len(messages[i].Body)*4/3
-	}
-	b := make([]byte, 0, size)
-	b = append(b, `{"queue":`...)
-	b = appendText(b, batch.Queue)
-	b = append(b, `,"metrics":{"backlogCount":`...)
-	b = strconv.AppendInt(b, batch.Metrics.Count, 10)
-	b = append(b, `,"backlogBytes":`...)
-	b = strconv.AppendInt(b, batch.Metrics.Bytes, 10)
-	if !batch.Metrics.Oldest.IsZero() {
-		b = append(b, `,"oldestMessageTimestamp":`...)
-		b = strconv.AppendInt(b, batch.Metrics.Oldest.UnixMilli(), 10)
-	}
-	b = append(b, `},"messages":[`...)
-	for i := range messages {
-		m := &messages[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `["`...)
-		b = hex.AppendEncode(b, m.ID[:])
-		b = append(b, `",`...)
-		b = strconv.AppendInt(b, m.SentAt.UnixMilli(), 10)
-		b = append(b, ',')
-		b = strconv.AppendInt(b, int64(attempts(m)), 10)
-		b = append(b, ',')
-		switch m.Format {
-		case queue.JSON:
-			b = append(b, kindJSON+","...)
-			b = append(b, m.Body...)
-		case queue.Text:
-			b = append(b, kindText+","...)
-			b = appendText(b, string(m.Body))
-		case queue.Bytes:
-			b = appendBase64(append(b, kindBytes+",\""...), m.Body)
-		case queue.V8:
-			b = appendBase64(append(b, kindV8+",\""...), m.Body)
-		}
-		b = append(b, ']')
-	}
-	return append(b, "]}"...)
-}
-
-// appendText writes a JSON string; what is not UTF-8 becomes U+FFFD, as in every JavaScript decoder.
-func appendText(b []byte, text string) []byte {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		panic("workerd: a string always marshals: " + err.Error())
-	}
-	return append(b, quoted...)
-}
-
-func appendBase64(b, body []byte) []byte {
-	b = base64.StdEncoding.AppendEncode(b, body)
-	return append(b, '"')
 }

@@ -303,28 +303,30 @@ func TestWaitUntilIsAwaitedUnlessTheFlagSaysNo(t *testing.T) {
 	}
 }
 
-func TestErrorsInLogsHaveTheirStack(t *testing.T) {
-	w := run(t, `export default { queue() {
-  console.error("failed:", new TypeError("no"), { a: [1] });
-} };`, nil)
-	w.deliver(t, "d", jsons(`1`)...)
-	line := w.logs.find(t, "failed:")
-	if !strings.HasPrefix(line.Text, "failed: TypeError: no\n    at Object.queue (main.mjs:2:") || !strings.HasSuffix(line.Text, `) {"a":[1]}`) {
-		t.Errorf("text %q", line.Text)
-	}
-	if !strings.HasPrefix(line.Location, "main.mjs:2:") || line.Uncaught || line.Level != "error" {
-		t.Errorf("line %+v", line)
-	}
-}
-
-func TestFetchIsLoggedToo(t *testing.T) {
-	w := run(t, `export default { fetch(request) { console.warn("seen", new URL(request.url).pathname); throw new Error("oops"); } };`, nil)
-	w.get(t, "/x")
-	if line := w.logs.find(t, "seen /x"); line.Event != "fetch" || line.Level != "warn" || line.Delivery != "" {
-		t.Errorf("line %+v", line)
-	}
-	if line := w.logs.find(t, "Error: oops"); line.Event != "fetch" || !line.Uncaught || !strings.HasPrefix(line.Location, "main.mjs:1:") {
-		t.Errorf("line %+v", line)
+// TestTheErrorIsKnownWithoutWaitUntil: workerd leaves it out of the trace under that flag.
+func TestTheErrorIsKnownWithoutWaitUntil(t *testing.T) {
+	for name, test := range map[string]struct {
+		code, location string
+		want           dispatch.Exception
+	}{
+		"late":       {code: `export default { name: "x", async queue(batch) { await scheduler.wait(1); batch.messages[0].ack(); throw new RangeError(this.name); } };`, location: "main.mjs:1:", want: dispatch.Exception{Name: "RangeError", Message: "x"}},
+		"at once":    {code: `export default { queue() { throw new TypeError("a\n    at b"); } };`, location: "main.mjs:1:", want: dispatch.Exception{Name: "TypeError", Message: "a\n    at b"}},
+		"text":       {code: `export default { async queue() { throw "text"; } };`, want: dispatch.Exception{Name: "Error", Message: "text"}},
+		"entrypoint": {code: `import { WorkerEntrypoint } from "cloudflare:workers"; export default class extends WorkerEntrypoint { async queue() { throw new Error("e"); } }`, location: "main.mjs:1:", want: dispatch.Exception{Name: "Error", Message: "e"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := run(t, test.code, func(_ *Runtime, spec *Spec) {
+				spec.Manifest.CompatibilityFlags = []string{"queue_consumer_no_wait_for_wait_until"}
+			})
+			got := w.deliver(t, "d", jsons(`1`)...)
+			if got.Outcome != queue.Failed || got.Error == nil || got.Error.Name != test.want.Name || got.Error.Message != test.want.Message ||
+				!strings.HasPrefix(got.Error.Location, test.location) || strings.Contains(got.Error.Stack, "runlot") {
+				t.Errorf("result %+v, error %+v", got, got.Error)
+			}
+			if line := w.logs.find(t, test.want.Message); !line.Uncaught || line.Delivery != "d" {
+				t.Errorf("line %+v", line)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
-	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -139,6 +138,8 @@ type output struct {
 	text  []byte
 	// closed drops everything from now on.
 	closed bool
+	// failures reads on, when it is set.
+	failures *reason.Reader
 }
 
 // Write implements io.Writer; it never fails.
@@ -147,6 +148,9 @@ func (o *output) Write(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	if o.closed {
 		return len(p), nil
+	}
+	if o.failures != nil {
+		_, _ = o.failures.Write(p) // it never fails
 	}
 	o.text = append(o.text, p[max(0, len(p)-o.limit):]...)
 	if len(o.text) > 2*o.limit {
@@ -164,90 +168,17 @@ func (o *output) take() string {
 	return text
 }
 
+// follow calls report for each failure that workerd writes about from now on, with its reference and its text, one after
+// the other. It must not block.
+func (o *output) follow(report func(id, text string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures = reason.NewReader(report)
+}
+
 // close makes the output drop what comes.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed, o.text = true, nil
-}
-
-// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
-const (
-	routerSocket = "router.sock"
-	hostSocket   = "host.sock"
-)
-
-// place is a private folder for the sockets of one process.
-type place struct {
-	dir string
-	// short is a second folder, for sockets, when the path of dir is too long for one; else "".
-	short string
-}
-
-// maxSocketPath is the longest path of a unix socket that every system takes: macOS has 103 bytes, Linux 107.
-const maxSocketPath = 103
-
-// newPlace makes a folder for one process in parent, or in the temporary folder when parent is "".
-func newPlace(parent string) (*place, error) {
-	dir, err := os.MkdirTemp(parent, "worker-")
-	if err != nil {
-		return nil, noPlace(err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, noPlace(err)
-	}
-	p := &place{dir: dir}
-	if len(p.socket(routerSocket)) > maxSocketPath {
-		if p.short, err = os.MkdirTemp("/tmp", "runlot-"); err != nil {
-			p.remove()
-			return nil, noPlace(err)
-		}
-	}
-	return p, nil
-}
-
-func noPlace(err error) error {
-	return fault.New(fault.Environment, "worker_folder", "no folder can be made for the files of a worker process: %v", err).
-		WithHint("set TMPDIR to a folder that you may write to, and see that its disk has room").WithCause(err)
-}
-
-// socket returns the path of a socket.
-func (p *place) socket(name string) string {
-	if p.short != "" {
-		return filepath.Join(p.short, name)
-	}
-	return filepath.Join(p.dir, name)
-}
-
-// listen makes a unix socket.
-func (p *place) listen(name string) (*net.UnixListener, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket(name), Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("socket of a worker process: %w", err)
-	}
-	return l, nil
-}
-
-// inherit makes a unix socket for a child: the listener is closed here, so that with the child the last holder is gone
-// and connections are refused; its file stays.
-func (p *place) inherit(name string) (*os.File, error) {
-	l, err := p.listen(name)
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	defer l.Close()
-	f, err := l.File()
-	if err != nil {
-		return nil, fmt.Errorf("socket of a worker process: %w", err)
-	}
-	return f, nil
-}
-
-// remove deletes the folders.
-func (p *place) remove() {
-	_ = os.RemoveAll(p.dir)
-	if p.short != "" {
-		_ = os.RemoveAll(p.short)
-	}
 }

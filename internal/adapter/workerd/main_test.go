@@ -58,6 +58,13 @@ func (l *lines) add(line Line) {
 	}
 }
 
+// forget drops what was logged so far.
+func (l *lines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = nil
+}
+
 // find waits for a line with this text.
 func (l *lines) find(tb testing.TB, text string) Line {
 	tb.Helper()

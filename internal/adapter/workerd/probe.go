@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
@@ -28,15 +29,15 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.probeTime)
 	defer cancel()
-	place, err := newPlace("")
+	where, err := place.New("", routerSocket)
 	if err != nil {
 		return nil, err
 	}
-	defer place.remove()
-	if err := config.Write(place.dir); err != nil {
+	defer where.Remove()
+	if err := config.Write(where.Dir); err != nil {
 		return nil, err
 	}
-	router, err := place.inherit(routerSocket)
+	router, err := where.Inherit(routerSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 	if bundle.ServiceWorker {
 		mapStack = reason.Script(mapStack, bundle.Modules[0].Name, config.Prefix)
 	}
-	c, err := r.launch(ctx, place.dir, nil, []socket{{"router", router}})
+	c, err := r.launch(ctx, where.Dir, nil, []socket{{"router", router}})
 	if err != nil {
 		return nil, startError(err, c, mapStack)
 	}
@@ -52,7 +53,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 		c.kill()
 		<-c.exited
 	}()
-	handlers, err := ask(ctx, place)
+	handlers, err := ask(ctx, where)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, startError(err, c, mapStack)
@@ -64,8 +65,8 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 }
 
 // ask gets the probe's answer.
-func ask(ctx context.Context, place *place) (*app.Handlers, error) {
-	client := unixClient(place.socket(routerSocket), 1)
+func ask(ctx context.Context, where *place.Place) (*app.Handlers, error) {
+	client := unixClient(where.Socket(routerSocket), 1)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker/", http.NoBody)
 	if err != nil {

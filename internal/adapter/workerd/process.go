@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -22,9 +23,13 @@ type Process struct {
 	runtime *Runtime
 	spec    Spec
 	log     *slog.Logger
-	place   *place
+	place   *place.Place
 	child   *child
 	calls   *calls
+	// failures are those that workerd reports on stderr.
+	failures *reason.Failures
+	// uncaught are errors of fetch handlers that an answer waits for.
+	uncaught *uncaught
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
@@ -45,15 +50,23 @@ type Process struct {
 	// reason is why the process was killed, and after its end why it ended; "" when it was asked to.
 	reason string
 	err    error
+	// once are the lines that are not said again.
+	once map[string]struct{}
 }
 
+// The sockets of a process: router takes the deliveries, host takes what workerd calls back.
+const (
+	routerSocket = "router.sock"
+	hostSocket   = "host.sock"
+)
+
 // newProcess makes everything that a process needs but the process.
-func (r *Runtime) newProcess(spec *Spec, place *place) *Process {
+func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: place, calls: newCalls(), over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: newCalls(), failures: reason.NewFailures(), uncaught: newUncaught(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
-		client:  unixClient(place.socket(routerSocket), queue.RuntimeConnections),
-		watched: unixClient(place.socket(routerSocket), 1),
+		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
+		watched: unixClient(where.Socket(routerSocket), 1),
 	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
@@ -69,25 +82,25 @@ func (p *Process) start(ctx context.Context) error {
 	defer cancel()
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
-		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil,
-		HostSocket: p.place.socket(hostSocket), HeapMiB: p.runtime.heapMiB,
+		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Listener != nil, Develop: p.spec.Develop,
+		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {
 		return err
 	}
-	if err := config.Write(p.place.dir); err != nil {
+	if err := config.Write(p.place.Dir); err != nil {
 		return err
 	}
 	if b := p.spec.Bundle; b.ServiceWorker {
 		p.spec.MapStack = reason.Script(p.spec.MapStack, b.Modules[0].Name, config.Prefix)
 	}
 	p.spec.Secrets = nil
-	callbacks, err := p.place.listen(hostSocket)
+	callbacks, err := p.place.Listen(hostSocket)
 	if err != nil {
 		return err
 	}
 	p.tasks.Go(func() { _ = p.host.Serve(callbacks) })
-	router, err := p.place.inherit(routerSocket)
+	router, err := p.place.Inherit(routerSocket)
 	if err != nil {
 		return err
 	}
@@ -101,7 +114,7 @@ func (p *Process) start(ctx context.Context) error {
 		defer public.Close()
 		sockets = append(sockets, socket{"http", public})
 	}
-	c, err := p.runtime.launch(ctx, p.place.dir, config.Env, sockets, "--experimental")
+	c, err := p.runtime.launch(ctx, p.place.Dir, config.Env, sockets, "--experimental")
 	if p.spec.Listener != nil {
 		// Handing a descriptor down puts the listener into blocking mode, also for us.
 		if raw, err := p.spec.Listener.SyscallConn(); err == nil {
@@ -114,6 +127,7 @@ func (p *Process) start(ctx context.Context) error {
 	p.child = c
 	stdout, stderr := c.stdout.take(), c.stderr.take()
 	c.stdout.close()
+	c.stderr.follow(p.reported)
 	if p.spec.Log != nil {
 		for _, line := range startLines(stdout, stderr) {
 			p.spec.Log(line)
@@ -143,13 +157,24 @@ func startError(err error, c *child, m MapStack) error {
 // callback serves a request that workerd makes of the host.
 func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.Header.Get(render.TailHeader) != "":
-		p.serveTail(w, r)
-	case p.spec.Host != nil:
-		p.spec.Host.ServeHTTP(w, r)
+	case r.Header.Get(render.TailHeader) == "":
+		p.bound(w, r)
+	case r.URL.Path == "/request":
+		p.serveRequest(w, r)
+	case r.URL.Path == "/uncaught":
+		p.serveUncaught(w, r)
 	default:
-		http.NotFound(w, r)
+		p.serveTail(w, r)
 	}
+}
+
+// bound serves a call of a queue binding.
+func (p *Process) bound(w http.ResponseWriter, r *http.Request) {
+	if p.spec.Host == nil {
+		http.NotFound(w, r)
+		return
+	}
+	p.spec.Host.ServeHTTP(w, r)
 }
 
 // wait notes the end of the process and cleans up after it.
@@ -183,7 +208,7 @@ func (p *Process) end() {
 	p.tasks.Wait()
 	p.client.CloseIdleConnections()
 	p.watched.CloseIdleConnections()
-	p.place.remove()
+	p.place.Remove()
 	close(p.done)
 }
 

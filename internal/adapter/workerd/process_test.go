@@ -168,10 +168,10 @@ func TestAKilledProcessLosesItsDeliveries(t *testing.T) {
 	if err := w.Err(); fault.From(err).Code != "worker_ended" {
 		t.Errorf("end %v", err)
 	}
-	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrCannotRun) {
+	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrGone) {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := os.Stat(w.place.dir); !os.IsNotExist(err) {
+	if _, err := os.Stat(w.place.Dir); !os.IsNotExist(err) {
 		t.Errorf("the folder is left: %v", err)
 	}
 }
@@ -226,7 +226,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	if err := w.Drain(t.Context()); err != nil {
 		t.Errorf("second drain: %v", err)
 	}
-	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrCannotRun) {
+	if _, err := w.Deliver(t.Context(), delivery("d2", jsons(`1`)...)); !errors.Is(err, dispatch.ErrGone) {
 		t.Errorf("after the drain: %v", err)
 	}
 }
@@ -288,8 +288,8 @@ func TestALongFolderHasItsSocketsElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	short = w.place.short
-	if short == "" {
+	short = filepath.Dir(w.place.Socket(routerSocket))
+	if short == w.place.Dir {
 		t.Fatal("the path is not long")
 	}
 	w.deliver(t, "d", jsons(`1`)...)

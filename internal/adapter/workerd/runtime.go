@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
@@ -43,6 +44,9 @@ type Spec struct {
 	Database *Database
 	// AllowPrivate lets the worker reach private and loopback addresses too, not only public ones.
 	AllowPrivate bool
+	// Develop is for the person who writes the worker: each public request is a line of level "debug" in Log, and a fetch
+	// handler that throws answers with the error and its place in the source, as text. It costs each request another hop.
+	Develop bool
 	// Log takes what the worker logs and what it does not catch, from several goroutines. It must not block for long: the
 	// text of a delivery's exception is behind it. Nil drops the lines.
 	Log func(Line)
@@ -96,11 +100,11 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	place, err := newPlace(spec.Dir)
+	where, err := place.New(spec.Dir, routerSocket)
 	if err != nil {
 		return nil, err
 	}
-	p := r.newProcess(&spec, place)
+	p := r.newProcess(&spec, where)
 	if err := p.start(ctx); err != nil {
 		p.end() //nolint:contextcheck // cleaning up does not depend on the context that may have ended
 		return nil, err

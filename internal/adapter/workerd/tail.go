@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -37,21 +38,7 @@ type tailException struct {
 type tailLog struct {
 	Timestamp int64  `json:"timestamp"`
 	Level     string `json:"level"`
-	// Parts are the arguments of the console call: each a string, or [text, stack] for an error.
-	Parts []logPart `json:"parts"`
-}
-
-type logPart struct{ text, stack string }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *logPart) UnmarshalJSON(data []byte) error {
-	if data[0] == '[' {
-		var pair [2]string
-		err := json.Unmarshal(data, &pair)
-		p.text, p.stack = pair[0], pair[1]
-		return err
-	}
-	return json.Unmarshal(data, &p.text)
+	Text      string `json:"text"`
 }
 
 // call is an invocation of a handler by this process, under way or recent.
@@ -79,7 +66,9 @@ func newCalls() *calls {
 }
 
 // messageMark is how the tail names a delivery: its first message and that message's attempt.
-func messageMark(m *queue.Message) string { return m.ID.String() + " " + strconv.Itoa(attempts(m)) }
+func messageMark(m *queue.Message) string {
+	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
+}
 
 // cronMark is how the tail names a scheduled run.
 func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
@@ -176,19 +165,23 @@ func (p *Process) tailed(event *tailEvent) {
 	for i := range event.Exceptions {
 		e := &event.Exceptions[i]
 		stack, location := reason.Map(p.spec.MapStack, e.Stack)
-		exception := &dispatch.Exception{Name: e.Name, Message: e.Message, Location: location, Stack: stack}
+		exception := &dispatch.Exception{Name: e.Name, Message: p.failures.Explain(e.Message), Location: location, Stack: stack}
 		if first == nil {
 			first = exception
 		}
 		l := line
 		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), "error", true, location
-		l.Text = e.Name + ": " + e.Message
+		l.Text = exception.Name + ": " + exception.Message
 		if stack != "" {
 			l.Text += "\n" + stack
 		}
 		uncaught = append(uncaught, l)
 	}
 	switch {
+	case event.Kind == eventFetch:
+		if first != nil {
+			p.uncaught.add(first)
+		}
 	case entry != nil:
 		p.calls.report(entry, first)
 	case first != nil && noHandler.MatchString(first.Message):
@@ -200,7 +193,14 @@ func (p *Process) tailed(event *tailEvent) {
 	for _, l := range event.Logs {
 		out := line
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
-		out.Text, out.Location = p.logText(l.Parts)
+		out.Text, out.Location = p.logText(l.Text)
+		if out.Location == "" && strings.HasPrefix(out.Text, rejection) && strings.Contains(out.Text, frames) {
+			// Packages leave promises behind that their authors know to be harmless, with every call.
+			if !p.first(out.Text) {
+				continue
+			}
+			out.Level = levelDebug
+		}
 		p.spec.Log(out)
 	}
 	for _, l := range uncaught {
@@ -208,34 +208,74 @@ func (p *Process) tailed(event *tailEvent) {
 	}
 	if event.Truncated {
 		out := line
-		out.Time, out.Level, out.Text = time.Now(), "warn", "this invocation logged more than is kept; the rest is left out"
+		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
 }
 
-// logText joins the parts of a log line, errors with their stack; location is that of the first error.
-func (p *Process) logText(parts []logPart) (text, location string) {
-	var b strings.Builder
-	for i, part := range parts {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(part.text)
-		if part.stack != "" {
-			stack, at := reason.Map(p.spec.MapStack, part.stack)
-			b.WriteString("\n" + stack)
-			if location == "" {
-				location = at
-			}
-		}
+// eventFetch is the event of a request.
+const eventFetch = "fetch"
+
+// The levels of what the product itself notices.
+const (
+	levelDebug = "debug"
+	levelWarn  = "warn"
+)
+
+// rejection begins the line of a rejected promise that nothing awaits, as render/js/setup.mjs writes it.
+const rejection = "unhandled promise rejection"
+
+// mostOnce bounds the lines that are said once.
+const mostOnce = 100
+
+// first reports whether a line that is said once for each process is new. When there are too many, none is.
+func (p *Process) first(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, said := p.once[text]; said || len(p.once) >= mostOnce {
+		return false
 	}
-	return b.String(), location
+	p.once[text] = struct{}{}
+	return true
+}
+
+// frames begins the places in the stack of an error that was logged.
+const frames = "    at "
+
+// logText is a logged text with the reasons of failures, and the stacks of errors in it mapped; location is that of the first error.
+func (p *Process) logText(text string) (mapped, location string) {
+	text = p.failures.Explain(text)
+	if !strings.Contains(text, frames) {
+		return text, ""
+	}
+	return reason.Map(p.spec.MapStack, text)
+}
+
+// reported takes one failure from stderr. When the logs do not mention it soon, since the worker caught it, it becomes a
+// line of its own.
+func (p *Process) reported(id, text string) {
+	why := reason.Failure(text, p.spec.AllowPrivate)
+	one, worth := p.failures.Learn(id, why, time.Now())
+	if !worth || p.spec.Log == nil {
+		return
+	}
+	p.tasks.Go(func() {
+		patience := time.NewTimer(queue.ExceptionWait)
+		defer patience.Stop()
+		select {
+		case <-patience.C:
+		case <-p.alive.Done():
+		}
+		if p.failures.Silent(one) {
+			p.spec.Log(Line{Time: time.Now(), Level: levelWarn, Text: why})
+		}
+	})
 }
 
 // level brings a console method into the four levels.
 func level(console string) string {
 	switch console {
-	case "debug", "warn", "error":
+	case levelDebug, levelWarn, "error":
 		return console
 	default:
 		return "info"
@@ -253,6 +293,6 @@ func startLines(stdout, stderr string) []Line {
 		}
 	}
 	add(stdout, "info")
-	add(stderr, "warn")
+	add(stderr, levelWarn)
 	return lines
 }

@@ -249,7 +249,7 @@ func batchCounts(r *daemon.Record) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{r.Acked, "acked"}, {r.Retried, "retried"}, {r.Dead, "dead"}, {r.Dropped, "dropped"}} {
+	}{{r.Acked, "acked"}, {r.Retried, "retried"}, {r.Redelivered, "redelivered"}, {r.Dead, "dead"}, {r.Dropped, "dropped"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}

@@ -106,6 +106,20 @@ func TestErrorsOfBatches(t *testing.T) {
 `)
 }
 
+func TestALossIsNoRetry(t *testing.T) {
+	c, got := screen(80)
+	c.Started(summary())
+	got.Reset()
+	c.Batch(&daemon.Record{
+		App: "shop", Queue: "mails", Outcome: queue.Lost, Delivered: 10, Redelivered: 10, Duration: time.Second,
+		Reason: "the worker process ended during the delivery: signal: killed",
+	})
+	expect(t, got, `
+12:00:00 mails     lost     10 delivered · 10 redelivered                    1 s
+         the worker process ended during the delivery: signal: killed
+`)
+}
+
 func TestFaults(t *testing.T) {
 	problem := source.Problems{
 		{File: "runlot.json", Line: 3, Column: 5, Severity: source.Error, Message: "unknown key `mian`; did you mean `main`?"},

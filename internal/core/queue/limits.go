@@ -83,6 +83,13 @@ const (
 	GrowHandlerTimePart = 4
 	// AloneTime is how long a message that is suspected of killing its process keeps other suspects of the same app out.
 	AloneTime = 10 * time.Second
+	// LossBackoffFirst and LossBackoffMax are the waits of a queue after Lost batches, doubling, so that a process that dies
+	// at every delivery is not fed without pause.
+	LossBackoffFirst = 100 * time.Millisecond
+	LossBackoffMax   = 10 * time.Second
+	// ErrorBackoffFirst and ErrorBackoffMax are the waits after batches that could not run, doubling.
+	ErrorBackoffFirst = time.Second
+	ErrorBackoffMax   = time.Minute
 	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements.
 	SettleGrace = 5 * time.Second
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.

@@ -64,13 +64,6 @@ const (
 	LossesBeforeAlone = 2
 	// LossesAlone is the number of further Lost deliveries, alone in its batch, from which on a loss counts as a failure.
 	LossesAlone = 3
-	// lossBackoff is the wait after each Lost delivery; it doubles up to its maximum, so that a process that dies at
-	// every start is not fed without pause.
-	lossBackoffFirst = 100 * time.Millisecond
-	lossBackoffMax   = 10 * time.Second
-	// errorBackoff is the wait after a batch that could not run.
-	errorBackoffFirst = time.Second
-	errorBackoffMax   = time.Minute
 )
 
 // Alone reports whether the message has to be delivered in a batch of its own: it was in flight each of the last
@@ -79,12 +72,12 @@ func (m *Message) Alone() bool { return m.Losses >= LossesBeforeAlone }
 
 // ErrorBackoff is the wait of a queue's messages after the given number of Errored batches in a row, counted from 1.
 func ErrorBackoff(inARow int) time.Duration {
-	return Backoff{First: errorBackoffFirst, Max: errorBackoffMax}.Delay(inARow)
+	return Backoff{First: ErrorBackoffFirst, Max: ErrorBackoffMax}.Delay(inARow)
 }
 
 // LossBackoff is the pause of a queue after the given number of Lost batches in a row, counted from 1.
 func LossBackoff(inARow int) time.Duration {
-	return Backoff{First: lossBackoffFirst, Max: lossBackoffMax}.Delay(inARow)
+	return Backoff{First: LossBackoffFirst, Max: LossBackoffMax}.Delay(inARow)
 }
 
 // Settle decides every message of a batch, in the order given. First match wins: explicitly acked → ack; explicitly

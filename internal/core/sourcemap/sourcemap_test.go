@@ -198,6 +198,14 @@ func TestStack(t *testing.T) {
 			"Error\n    at eval (eval at queue (main.mjs:2:9), <anonymous>:1:1)",
 			"Error\n    at eval (eval at queue (src/index.ts:12:7), <anonymous>:1:1)", "src/index.ts:12:7",
 		},
+		"in a printed value": {
+			"{\n  e: Error: no\n      at queue (main.mjs:2:21) {\n    code: 1\n  },\n  f: Error\n      at main.mjs:20:1,",
+			"{\n  e: Error: no\n      at queue (src/index.ts:12:7) {\n    code: 1\n  },\n  f: Error\n      at ../shared/pick.ts:8:1,",
+			"src/index.ts:12:7",
+		},
+		"before another value": {
+			"Error\n    at async main.mjs:2:1 { at: 'main.mjs:2:1' } main.mjs:2:1", "Error\n    at async src/index.ts:12:7 { at: 'main.mjs:2:1' } main.mjs:2:1", "src/index.ts:12:7",
+		},
 		"behind a message": {
 			"Uncaught SyntaxError: Unexpected number at file:///bundle/main.mjs:2:21",
 			"Uncaught SyntaxError: Unexpected number at src/index.ts:12:7", "src/index.ts:12:7",

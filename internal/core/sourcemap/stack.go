@@ -8,7 +8,11 @@ import (
 
 // frame finds a stack frame at the end of a line: "at queue (file:///bundle/main.mjs:2:21)", "at main.mjs:10:3", also
 // when it stands behind a message, as in "SyntaxError: Unexpected number at file:///bundle/main.mjs:2:21".
-var frame = regexp.MustCompile(`(?:^|\s)at (?:.*[( ])?\S+:\d+:\d+\)*$`)
+var frame = regexp.MustCompile(`(?:^|\s)(at (?:.*[( ])?\S+:\d+:\d+\)*)$`)
+
+// printed finds a stack frame at the beginning of a line, when the error is a part of a printed value that goes on behind
+// it: "at queue (file:///bundle/main.mjs:2:21) {".
+var printed = regexp.MustCompile(`^\s+(at (?:[^()]*\(|async )?[^\s()]+:\d+:\d+\)?)[ ,]`)
 
 // place finds module:line:column with its path or URL. The characters before it are part of the match so that a
 // module whose name only ends in the same letters is left alone.
@@ -23,11 +27,14 @@ func (m *Map) Stack(stack string) (mapped, location string) {
 	}
 	lines := strings.Split(stack, "\n")
 	for i, line := range lines {
-		start := frame.FindStringIndex(line)
-		if start == nil {
+		at := printed.FindStringSubmatchIndex(line)
+		if at == nil {
+			at = frame.FindStringSubmatchIndex(line)
+		}
+		if at == nil {
 			continue
 		}
-		lines[i] = line[:start[0]] + place.ReplaceAllStringFunc(line[start[0]:], func(text string) string {
+		lines[i] = line[:at[2]] + place.ReplaceAllStringFunc(line[at[2]:at[3]], func(text string) string {
 			p, ok := m.resolve(text)
 			if !ok {
 				return text
@@ -36,7 +43,7 @@ func (m *Map) Stack(stack string) (mapped, location string) {
 				location = p.String()
 			}
 			return p.String()
-		})
+		}) + line[at[3]:]
 	}
 	return strings.Join(lines, "\n"), location
 }

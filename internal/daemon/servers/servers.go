@@ -33,8 +33,9 @@ type Access struct {
 
 // Options are what Servers needs; all fields are required.
 type Options struct {
-	// Install is the PostgreSQL build of the embedded server, Dir the state folder that holds its files.
-	Install string
+	// Install finds the PostgreSQL build of the embedded server; it is asked when that is needed, so that who brings a server
+	// of their own needs no build. Dir is the state folder that holds the embedded server's files.
+	Install func() (string, error)
 	Dir     string
 	// URLs are the databases of the user's own by name; the name "" stands for any one database.
 	URLs map[string]string
@@ -174,7 +175,11 @@ func (s *Servers) cluster(ctx context.Context) (*cluster.Cluster, error) {
 }
 
 func (s *Servers) start(ctx context.Context) (*cluster.Cluster, error) {
-	return cluster.Start(ctx, cluster.Options{Install: s.o.Install, Dir: filepath.Join(s.o.Dir, "postgres"), Log: s.o.Log, Progress: s.o.Progress})
+	install, err := s.o.Install()
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Start(ctx, cluster.Options{Install: install, Dir: filepath.Join(s.o.Dir, "postgres"), Log: s.o.Log, Progress: s.o.Progress})
 }
 
 // keep owns the embedded server: it starts it again when it has died, and stops it at the end.

@@ -18,6 +18,8 @@ type ending struct {
 	reason    string
 	// blameless marks a Lost batch whose process ended on purpose.
 	blameless bool
+	// unseen marks a batch that came to a process which was gone: it is as if it had not been taken.
+	unseen bool
 }
 
 // run delivers one batch and hands its settlement to the lane.
@@ -40,6 +42,10 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	cancel()
 	leave()
 	errorsInARow := d.ended(c, &e, duration)
+	if e.unseen {
+		d.settle(c, queue.Release(c.batch.Messages), nil)
+		return
+	}
 
 	var decisions []queue.Decision
 	var warnings []string
@@ -82,6 +88,8 @@ func (d *Dispatcher) isolate(taking context.Context, c *call) (leave func(), ok 
 // dispatcher is stopping counts.
 func (d *Dispatcher) judge(ctx context.Context, id string, result *Result, err error) ending {
 	switch cause := context.Cause(ctx); {
+	case errors.Is(err, ErrGone):
+		return ending{unseen: true}
 	case errors.Is(cause, errHandlerTime):
 		return ending{outcome: queue.TimedOut, reason: fmt.Sprintf("the handler did not finish within %s and was cancelled", d.consumer.HandlerTime)}
 	case err == nil && result != nil:
@@ -138,6 +146,12 @@ func (d *Dispatcher) ended(c *call, e *ending, took time.Duration) (errorsInARow
 	d.running--
 	replaced := d.runtime != nil && c.generation != d.generation
 	switch {
+	case e.unseen:
+		if c.generation == d.generation {
+			// The end of the process is known here before it is told.
+			d.replaceRuntime(nil)
+			d.hold()
+		}
 	case replaced:
 		// It says nothing about the runtime that serves now.
 		e.blameless = e.outcome == queue.Lost
@@ -197,7 +211,7 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 			return
 		}
 		if err == nil {
-			record.count(decisions)
+			record.count(c.batch.Messages, decisions)
 		} else if record.Reason == "" {
 			record.Reason = "the result could not be saved; the messages are delivered again"
 		}
@@ -205,13 +219,18 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-func (r *Record) count(decisions []queue.Decision) {
+// count adds up the decisions, which are in the order of their messages.
+func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 	for i := range decisions {
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
 		case queue.Retry:
-			r.Retried++
+			if decisions[i].Failures > messages[i].Failures {
+				r.Retried++
+			} else {
+				r.Redelivered++
+			}
 		case queue.DeadLetter:
 			r.Dead++
 		case queue.Drop:

@@ -45,6 +45,9 @@ func TestBatchesComeBySizeOrByTime(t *testing.T) {
 	})
 }
 
+// counts are those of a Record.
+type counts struct{ acked, retried, redelivered int }
+
 func TestHowCallsEnd(t *testing.T) {
 	exception := &dispatch.Exception{Name: "TypeError", Message: "x is undefined", Location: "src/index.ts:3:9"}
 	minute := time.Minute
@@ -157,8 +160,19 @@ func TestHowCallsEnd(t *testing.T) {
 				if r.Outcome != test.outcome || r.Reason != test.reason || r.Error != test.exception || len(r.Warnings) != test.warnings {
 					t.Errorf("record %+v", r)
 				}
-				if r.Delivered != 2 || r.Acked+r.Retried+r.Dead+r.Dropped != 2 {
-					t.Errorf("counts of %+v", r)
+				want := counts{}
+				for _, d := range test.decisions {
+					switch {
+					case d.Verdict == queue.Ack:
+						want.acked++
+					case d.Failures > 0:
+						want.retried++
+					default:
+						want.redelivered++
+					}
+				}
+				if got := (counts{r.Acked, r.Retried, r.Redelivered}); got != want || r.Delivered != 2 || r.Dead+r.Dropped != 0 {
+					t.Errorf("counts of %+v, want %+v", r, want)
 				}
 				got := []queue.Decision{b.lane.decided()[1], b.lane.decided()[2]}
 				if diff := cmp.Diff(test.decisions, got); diff != "" {
@@ -281,6 +295,61 @@ func TestABrokenVersionIsTriedWithBackoff(t *testing.T) {
 		synctest.Wait()
 		if _, _, calls := fixed.seen(); calls == 0 {
 			t.Error("the new version was not tried at once")
+		}
+	})
+}
+
+// TestABatchForAProcessThatIsGoneIsReleased: it costs nothing, is no record, and waits for the next runtime.
+func TestABatchForAProcessThatIsGoneIsReleased(t *testing.T) {
+	c := consumer()
+	c.MaxConcurrency = 8
+	start(t, c, func(t *testing.T, b *bench) {
+		gone := newRuntime(func(ctx context.Context, _ *dispatch.Delivery) (*dispatch.Result, error) {
+			if err := sleep(ctx, time.Millisecond); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w: signal: killed", dispatch.ErrGone)
+		})
+		b.lane.send(200)
+		b.SetRuntime(gone, "v1")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, _, calls := gone.seen(); calls > 8 {
+			t.Errorf("a process that is gone was called %d times, by no more than 8 calls that ran together", calls)
+		}
+		if ready, records := b.lane.Ready(), b.records.all(); ready != 200 || len(records) != 0 {
+			t.Errorf("%d messages are ready, want all 200; records %+v", ready, records)
+		}
+		for seq, d := range b.lane.decided() {
+			if d != (queue.Decision{Seq: seq, Verdict: queue.Retry}) {
+				t.Errorf("decision %+v", d)
+			}
+		}
+		begin := time.Now()
+		b.SetRuntime(newRuntime(lasting(0, queue.OK)), "v1")
+		synctest.Wait()
+		if acked := b.lane.outcomes()[queue.Ack]; acked != 200 || time.Since(begin) != 0 {
+			t.Errorf("%d messages were acked after %s, want all at once", acked, time.Since(begin))
+		}
+	})
+}
+
+// TestALateWordOfAProcessThatIsGoneChangesNothing: the runtime that came meanwhile keeps serving.
+func TestALateWordOfAProcessThatIsGoneChangesNothing(t *testing.T) {
+	start(t, consumer(), func(t *testing.T, b *bench) {
+		b.SetRuntime(newRuntime(func(ctx context.Context, _ *dispatch.Delivery) (*dispatch.Result, error) {
+			if err := sleep(ctx, time.Second); err != nil {
+				return nil, err
+			}
+			return nil, dispatch.ErrGone
+		}), "v1")
+		b.lane.send(10)
+		synctest.Wait()
+		b.SetRuntime(newRuntime(lasting(0, queue.OK)), "v2")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if acked := b.lane.outcomes()[queue.Ack]; acked != 10 {
+			t.Errorf("%d messages were acked", acked)
 		}
 	})
 }

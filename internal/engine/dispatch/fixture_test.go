@@ -36,13 +36,12 @@ type lane struct {
 	delayed map[int64]queue.Message
 	timers  map[int64]*time.Timer
 
-	seq        int64
-	settled    map[int64]queue.Decision
-	deliveries map[int64]int
-	leases     int
-	settles    int
-	batches    []int
-	maxLeased  int
+	seq       int64
+	settled   map[int64]queue.Decision
+	leases    int
+	settles   int
+	batches   []int
+	maxLeased int
 }
 
 type item struct {
@@ -53,7 +52,7 @@ type item struct {
 func newLane(t testing.TB) *lane {
 	return &lane{
 		t: t, leased: map[*queue.Batch]bool{}, delayed: map[int64]queue.Message{}, timers: map[int64]*time.Timer{}, closed: make(chan struct{}), change: make(chan struct{}),
-		settled: map[int64]queue.Decision{}, deliveries: map[int64]int{},
+		settled: map[int64]queue.Decision{},
 	}
 }
 
@@ -115,7 +114,6 @@ func (l *lane) lease(size int, wait time.Duration) (*queue.Batch, time.Duration)
 	batch := &queue.Batch{Queue: "jobs"}
 	for _, it := range l.ready[:n] {
 		batch.Messages = append(batch.Messages, it.Message)
-		l.deliveries[it.Seq]++
 	}
 	l.ready = l.ready[n:]
 	l.leased[batch] = true
@@ -206,13 +204,6 @@ func (l *lane) decided() map[int64]queue.Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.settled)
-}
-
-// delivered returns how often each message was leased.
-func (l *lane) delivered() map[int64]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.deliveries)
 }
 
 // outcomes counts the messages by their last verdict.

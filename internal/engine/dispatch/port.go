@@ -26,7 +26,8 @@ type Lane interface {
 type Runtime interface {
 	// Deliver calls the queue handler and returns what it did. When ctx ends first, the handler is cancelled and Deliver
 	// returns soon after, at the latest when its process has been killed. Errors other than ctx's: ErrLost when the process
-	// ended under the delivery, ErrCannotRun when it never started. The report of the result belongs to the caller.
+	// ended under the delivery, ErrGone when it had ended before, ErrCannotRun when it lives and has no handler to call. A
+	// runtime that has answered with ErrGone does so from then on. The report of the result belongs to the caller.
 	Deliver(ctx context.Context, delivery *Delivery) (*Result, error)
 }
 
@@ -62,7 +63,10 @@ type Exception struct {
 var (
 	// ErrLost: the process ended while the handler ran.
 	ErrLost = errors.New("the worker process ended during the delivery")
-	// ErrCannotRun: there is no process that could run the handler.
+	// ErrGone: the process has ended, or is ending, and no handler saw the delivery. Whoever runs it knows as well and sets
+	// the next runtime.
+	ErrGone = errors.New("the worker process is gone")
+	// ErrCannotRun: the version is live and cannot run the handler.
 	ErrCannotRun = errors.New("the worker cannot run")
 )
 
@@ -76,8 +80,9 @@ type Record struct {
 	// Duration is the time of the handler call, without the settlement.
 	Duration time.Duration
 	Outcome  queue.Outcome
-	// Delivered is the size of the batch; the rest count its verdicts.
-	Delivered, Acked, Retried, Dead, Dropped int
+	// Delivered is the size of the batch; the rest count its verdicts. What comes again is Retried when that spent a
+	// retry, else Redelivered.
+	Delivered, Acked, Retried, Redelivered, Dead, Dropped int
 	// Error is what the handler threw; Reason is why it did not run or end, or why its result could not be saved, a
 	// sentence for a person.
 	Error    *Exception
@@ -85,8 +90,9 @@ type Record struct {
 	Warnings []string
 }
 
-// Recorder takes the record of every batch that a runtime was called for. It must not block: it is called on the way
-// of settlements, and it may be called after the dispatcher stopped, when a commit took longer than that.
+// Recorder takes the record of every batch that a runtime was called for, unless its process was gone already. It must
+// not block: it is called on the way of settlements, and it may be called after the dispatcher stopped, when a commit
+// took longer than that.
 type Recorder interface {
 	Batch(record *Record)
 }

@@ -254,14 +254,36 @@ type process struct {
 	mu       sync.Mutex
 	poison   map[int64]bool
 	targets  []*bench
+	feeds    []*feed
 	killed   chan struct{}
 	restarts sync.WaitGroup
+	// notice is how long after the death the supervisor hears of it.
+	notice time.Duration
 }
 
-func (p *process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.Result, error) {
-	p.mu.Lock()
-	killed := p.killed
-	p.mu.Unlock()
+// feed is the process as one queue sees it: it counts how often each message came to a live process.
+type feed struct {
+	*process
+	seen map[int64]int
+}
+
+func (f *feed) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.Result, error) {
+	f.mu.Lock()
+	killed := f.killed
+	select {
+	case <-killed:
+		f.mu.Unlock()
+		return nil, fmt.Errorf("%w: signal: killed", dispatch.ErrGone)
+	default:
+	}
+	for i := range d.Batch.Messages {
+		f.seen[d.Batch.Messages[i].Seq]++
+	}
+	f.mu.Unlock()
+	return f.handle(ctx, d, killed)
+}
+
+func (p *process) handle(ctx context.Context, d *dispatch.Delivery, killed chan struct{}) (*dispatch.Result, error) {
 	fatal := false
 	for i := range d.Batch.Messages {
 		fatal = fatal || p.poison[d.Batch.Messages[i].Seq]
@@ -292,10 +314,11 @@ func (p *process) die(killed chan struct{}) {
 	default:
 	}
 	close(killed)
-	for _, b := range p.targets {
-		b.ClearRuntime()
-	}
 	p.restarts.Go(func() {
+		time.Sleep(p.notice)
+		for _, b := range p.targets {
+			b.ClearRuntime()
+		}
 		time.Sleep(queue.RestartFirst)
 		p.live()
 	})
@@ -305,8 +328,8 @@ func (p *process) live() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.killed = make(chan struct{})
-	for _, b := range p.targets {
-		b.SetRuntime(p, "v1")
+	for i, b := range p.targets {
+		b.SetRuntime(p.feeds[i], "v1")
 	}
 }
 
@@ -321,9 +344,10 @@ func TestPoisonIsFound(t *testing.T) {
 		c.MaxConcurrency = rapid.IntRange(0, 5).Draw(rt, "maxConcurrency")
 		c.BatchSize = rapid.IntRange(1, 10).Draw(rt, "batchSize")
 		c.MaxRetries = rapid.IntRange(0, 3).Draw(rt, "maxRetries")
+		notice := time.Duration(rapid.IntRange(0, 30).Draw(rt, "notice")) * time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
 			isolation := dispatch.NewIsolation()
-			p := &process{poison: map[int64]bool{}}
+			p := &process{poison: map[int64]bool{}, notice: notice}
 			for _, seq := range poison {
 				p.poison[seq] = true
 			}
@@ -332,13 +356,19 @@ func TestPoisonIsFound(t *testing.T) {
 				b.lane.send(sent)
 				b.Start(t.Context())
 				p.targets = append(p.targets, b)
+				p.feeds = append(p.feeds, &feed{process: p, seen: map[int64]int{}})
 			}
 			p.live()
 			time.Sleep(30 * time.Minute)
 			synctest.Wait()
 			bound := queue.LossesBeforeAlone + queue.LossesAlone + c.MaxRetries
 			for i, b := range p.targets {
-				decided, delivered := b.lane.decided(), b.lane.delivered()
+				for _, r := range b.records.all() {
+					if r.Outcome == queue.Errored {
+						t.Errorf("queue %d: a batch that came to the dead process is recorded: %+v", i, r)
+					}
+				}
+				decided, delivered := b.lane.decided(), p.feeds[i].seen
 				for seq := int64(1); seq <= sent; seq++ {
 					want := queue.Ack
 					if p.poison[seq] {

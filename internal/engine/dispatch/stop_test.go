@@ -54,7 +54,7 @@ func TestStopCancelsWhatOutlivesItsTime(t *testing.T) {
 			t.Errorf("Stop took %s", took)
 		}
 		r := b.records.all()
-		if len(r) != 1 || r[0].Outcome != queue.Lost || r[0].Retried != 10 || r[0].Reason != "the app was stopped before the handler finished" {
+		if len(r) != 1 || r[0].Outcome != queue.Lost || r[0].Redelivered != 10 || r[0].Reason != "the app was stopped before the handler finished" {
 			t.Errorf("records %+v", r)
 		}
 		if d := b.lane.decided()[1]; d != (queue.Decision{Seq: 1, Verdict: queue.Retry}) {
@@ -135,7 +135,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 		})
 		c.BatchTimeout, c.HandlerTime = ms.Draw(rt, "batchTimeout"), ms.Draw(rt, "handlerTime")+1
 		commit, lasts, at, soft := ms.Draw(rt, "commit"), ms.Draw(rt, "lasts"), ms.Draw(rt, "at"), ms.Draw(rt, "soft")
-		ends := rapid.SliceOfN(rapid.SampledFrom([]queue.Outcome{queue.OK, queue.Failed, queue.Lost, queue.Errored}), 1, 5).Draw(rt, "ends")
+		ends := rapid.SliceOfN(rapid.SampledFrom([]queue.Outcome{queue.OK, queue.Failed, queue.Lost, queue.Errored, ""}), 1, 5).Draw(rt, "ends")
 		clearAt := ms.Draw(rt, "clearAt")
 		poisoned := rapid.Bool().Draw(rt, "suspects")
 		synctest.Test(t, func(t *testing.T) {
@@ -159,6 +159,8 @@ func TestStopAtAnyMoment(t *testing.T) {
 					return nil, dispatch.ErrLost
 				case queue.Errored:
 					return nil, dispatch.ErrCannotRun
+				case "":
+					return nil, dispatch.ErrGone
 				default:
 					return &dispatch.Result{Outcome: end}, nil
 				}

@@ -23,16 +23,21 @@ const bundleURL = "file:///bundle/"
 // frame is a place in a stack or error text: a file of the bundle with line and column.
 var frame = regexp.MustCompile(`([^\s()"]+):(\d+):(\d+)`)
 
-// ourFrame is a line of a stack that stands in a module of the product.
-var ourFrame = regexp.MustCompile(`^\s*at .*(` + regexp.QuoteMeta(render.EntryModule) + `|` + regexp.QuoteMeta(render.ProbeModule) + `|` + render.InternalModules + `)`)
+// ourFrame is a line of a stack that stands in a module of the product, and what follows it: an error may be a part of a
+// printed value, which goes on there.
+var ourFrame = regexp.MustCompile(`^\s*at .*(?:` + regexp.QuoteMeta(render.EntryModule) + `|` + regexp.QuoteMeta(render.ProbeModule) + `|` + render.InternalModules + `)[^\s()]*\)?((?s:.*))$`)
 
 // Map rewrites a stack to the user's files, without the frames of the product's modules; location is that of the first
 // frame. Without m, which may be nil, the places are those in the bundle.
 func Map(m MapStack, stack string) (mapped, location string) {
 	var lines []string
 	for line := range strings.Lines(stack) {
-		if !ourFrame.MatchString(line) {
+		ours := ourFrame.FindStringSubmatch(line)
+		switch {
+		case ours == nil:
 			lines = append(lines, line)
+		case len(lines) > 0:
+			lines[len(lines)-1] = strings.TrimRight(lines[len(lines)-1], "\n") + ours[1]
 		}
 	}
 	stack = strings.TrimRight(strings.Join(lines, ""), "\n")

@@ -34,6 +34,14 @@ func TestMap(t *testing.T) {
 	}
 }
 
+func TestMapKeepsWhatFollowsAFrameOfOurs(t *testing.T) {
+	got, _ := Map(nil, "{\n  e: Error: no\n      at f (file:///bundle/a.mjs:3:7)\n      at queue (runlot-internal:handler:12:3) {\n    code: 1\n  }\n} Error\n"+
+		"    at a.mjs:1:1\n    at queue (runlot-internal:handler:12:3) text")
+	if diff := cmp.Diff("{\n  e: Error: no\n      at f (a.mjs:3:7) {\n    code: 1\n  }\n} Error\n    at a.mjs:1:1 text", got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestScriptMovesTheFirstLineBack(t *testing.T) {
 	m := Script(nil, "main.mjs", 10)
 	for place, want := range map[string]string{"worker:1:17": "main.mjs:1:7", "worker:2:17": "main.mjs:2:17", "worker:1:4": "main.mjs:1:1"} {

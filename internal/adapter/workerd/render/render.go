@@ -25,9 +25,9 @@ const (
 	// BindingHeader is the header of every request that comes from a queue binding, with the binding's name. User code
 	// cannot set it.
 	BindingHeader = "Runlot-Binding"
-	// TailHeader marks the posts of the tail. User code cannot set it.
+	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
-	// EntryModule stands before the user's main module when there is a queue handler to announce, and in a probe.
+	// EntryModule stands before the user's main module.
 	EntryModule = "runlot-entry.mjs"
 	// ProbeModule reads the exports in a probe.
 	ProbeModule = "runlot-probe.mjs"
@@ -45,6 +45,10 @@ const (
 		";addEventListener(\"queue\",(event)=>announce(event))}"
 	// newRegistry is the flag without which a service worker cannot have the wrapped bindings of this package.
 	newRegistry = "new_module_registry"
+	// registryDefault is the compatibility date from which on they have it without the flag.
+	registryDefault = "2026-11-17"
+	// noWait is the flag with which the trace of a delivery lacks what its handler throws.
+	noWait = "queue_consumer_no_wait_for_wait_until"
 )
 
 // A service-worker script is probed between these two: the first notes its listeners instead of adding them, the last
@@ -71,6 +75,8 @@ type Worker struct {
 	AllowPrivate bool
 	// Public says that the worker takes requests at the socket "http", which the process inherits.
 	Public bool
+	// Develop puts the front before the public socket, which tells of requests and answers with errors.
+	Develop bool
 	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
 	HostSocket string
 	// HeapMiB bounds the heap of the process.
@@ -164,7 +170,7 @@ func Process(w *Worker) (*Files, error) {
 	if w.AllowPrivate {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
-	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, len(w.Manifest.Consumers) > 0))
+	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w.Manifest)))
 	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"],\n   bindings = [\n",
 		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)))
 	if err := r.bindings(w); err != nil {
@@ -188,14 +194,22 @@ func Process(w *Worker) (*Files, error) {
 		r.script("router.mjs"), quote(toolDate))
 	r.printf("  (name = \"tail\", worker = (modules = [(name = \"tail.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
 		"   bindings = [(name = \"HOST\", service = \"tail-host\")])),\n", r.script("tail.mjs"), quote(toolDate))
+	if w.Develop {
+		r.printf("  (name = \"front\", worker = (modules = [(name = \"front.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
+			"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"HOST\", service = \"tail-host\")])),\n", r.script("front.mjs"), quote(toolDate))
+	}
 	r.printf("  (name = \"tail-host\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = \"1\")]))),\n", host, quote(TailHeader))
 	r.printf(" ],\n sockets = [")
 	if w.Public {
-		r.printf("(name = \"http\", http = (forwardedProtoHeader = \"X-Forwarded-Proto\"), service = \"worker\"), ")
+		service := "worker"
+		if w.Develop {
+			service = "front"
+		}
+		r.printf("(name = \"http\", http = (forwardedProtoHeader = \"X-Forwarded-Proto\"), service = %s), ", quote(service))
 	}
 	r.printf("(name = \"router\", http = (), service = \"router\")],\n v8Flags = [%s],\n", heapFlag(w.HeapMiB))
 	r.printf(" extensions = [(modules = [\n")
-	for _, name := range []string{"handler", "errors", "queue", "database"} {
+	for _, name := range []string{"setup", "handler", "errors", "queue", "database"} {
 		r.printf("  (name = %s, internal = true, esModule = %s),\n", quote(InternalModules+name), r.script(name+".mjs"))
 	}
 	r.printf("  (name = \"runlot:handler\", esModule = %s),\n", quote(`export { mark } from "runlot-internal:handler";`))
@@ -236,29 +250,35 @@ func flags(m *app.Manifest, b *app.Bundle) []string {
 	if m.CompatibilityDate < codesDefault {
 		list = append(list, codes)
 	}
-	if b.ServiceWorker && !slices.Contains(list, newRegistry) {
+	if b.ServiceWorker && m.CompatibilityDate < registryDefault && !slices.Contains(list, newRegistry) {
 		list = append(list, newRegistry)
 	}
 	return list
 }
 
-// code renders the modules or the script of the user's worker.
-func (r *Files) code(b *app.Bundle, announce bool) string {
+// handlers is the default export of the module that stands before the user's.
+func handlers(m *app.Manifest) string {
+	switch {
+	case len(m.Consumers) == 0:
+		return "user.default ?? {}"
+	case slices.Contains(m.CompatibilityFlags, noWait):
+		return "mark(user.default, true)"
+	default:
+		return "mark(user.default)"
+	}
+}
+
+// code renders the modules or the script of the user's worker, with what stands around it; handlers is the expression of
+// its default export.
+func (r *Files) code(b *app.Bundle, handlers string) string {
 	if b.ServiceWorker {
-		script := b.Modules[0].Body
-		if announce {
-			script = slices.Concat([]byte(announcePrefix), script)
-			r.Prefix = len(announcePrefix)
-		}
-		return "serviceWorkerScript = " + r.file("script.js", script)
+		r.Prefix = len(announcePrefix)
+		return "serviceWorkerScript = " + r.file("script.js", slices.Concat([]byte(announcePrefix), b.Modules[0].Body))
 	}
-	var modules []string
-	if announce {
-		main := quote("./" + b.Modules[0].Name)
-		entry := fmt.Sprintf("import * as user from %s;\nimport { mark } from \"runlot:handler\";\nexport * from %s;\nexport default mark(user.default);\n", main, main)
-		modules = append(modules, fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry))))
-	}
-	return "modules = [" + strings.Join(append(modules, r.modules(b)...), ", ") + "]"
+	main := quote("./" + b.Modules[0].Name)
+	entry := fmt.Sprintf("import { mark } from \"runlot:handler\";\nimport * as user from %s;\nexport * from %s;\nexport default %s;\n", main, main, handlers)
+	modules := append([]string{fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry)))}, r.modules(b)...)
+	return "modules = [" + strings.Join(modules, ", ") + "]"
 }
 
 // modules renders each module of the bundle.
@@ -306,7 +326,7 @@ func (r *Files) bindings(w *Worker) error {
 			"     (name = \"password\", fromEnvironment = %s)])),\n",
 			quote(m.DatabaseBinding), quote(w.Database.Name), quote(w.Database.User), quote(variable))
 	}
-	if w.Bundle.ServiceWorker && len(m.Consumers) > 0 {
+	if w.Bundle.ServiceWorker {
 		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:handler\", innerBindings = [])),\n", quote(announceBinding))
 	}
 	return nil

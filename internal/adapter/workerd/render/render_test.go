@@ -75,7 +75,7 @@ func TestPrefixIsWhatStandsBeforeTheScript(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := bytes.Index(text, []byte(script))
-		if at != files.Prefix || bytes.ContainsRune(text[:max(at, 0)], '\n') || (at == 0) != (name == "plain") {
+		if at <= 0 || at != files.Prefix || bytes.ContainsRune(text[:at], '\n') {
 			t.Errorf("%s: the script begins at %d, its prefix is %d", name, at, files.Prefix)
 		}
 	}

@@ -1,4 +1,5 @@
 // Marks each call of a queue handler in its trace with the first message, by which the host finds the delivery.
+import "runlot-internal:setup";
 import { default as diagnosticsChannel } from "node-internal:diagnostics_channel";
 
 export function announce(batch) {
@@ -6,9 +7,26 @@ export function announce(batch) {
   if (first) diagnosticsChannel.publishToTracer("runlot:delivery", `${first.id} ${first.attempts}`);
 }
 
+// tell puts what a handler throws into its trace, where the runtime itself has it only when it waits for waitUntil.
+function tell(error) {
+  const frames = /(\n {4}at [^]*)?$/.exec(String(error?.stack ?? ""))[0].slice(1);
+  const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+  diagnosticsChannel.publishToTracer("runlot:exception", { timestamp: Date.now(), name: String(name), message: String(message), stack: frames });
+}
+
+async function told(result) {
+  try {
+    return await result;
+  } catch (error) {
+    tell(error);
+    throw error;
+  }
+}
+
 // mark puts the announcement in front of the queue handler of a default export, in place, so that identity, private
 // fields and every other handler stay as they are. What cannot be changed in place is copied when a copy behaves alike.
-export function mark(entry) {
+// With tells, it also tells what the handler throws.
+export function mark(entry, tells) {
   if (entry === undefined) throw new TypeError("the app consumes a queue, but its main module has no default export");
   const owner = typeof entry === "function" ? entry.prototype : entry;
   const handler = owner?.queue;
@@ -16,7 +34,8 @@ export function mark(entry) {
   const property = {
     value: function queue(...args) {
       announce(args[0]);
-      return Reflect.apply(handler, this, args);
+      if (!tells) return Reflect.apply(handler, this, args);
+      return told((async () => Reflect.apply(handler, this, args))());
     },
     writable: true,
     configurable: true,

@@ -3,29 +3,27 @@
 // One post stays under what the host reads: at most 4 bytes a character.
 const MAX_CHARACTERS = 1 << 20;
 
-// A log line is a list of parts: a text, or [text, stack] where an error was logged.
-function parts({ message, errorInfo }) {
+// The console of the user's worker gives one text; what it does not format comes as JSON.
+function textOf({ message }) {
   const values = Array.isArray(message) ? message : [message];
-  return values.map((value, i) => {
-    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
-    const stack = errorInfo?.[i]?.stack;
-    return stack ? [text, stack] : text;
-  });
+  return values.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
 }
 
 function describe(item) {
   const event = item.event ?? {};
-  const mark = item.diagnosticsChannelEvents.find((e) => e.channel === "runlot:delivery");
+  const channel = (name) => item.diagnosticsChannelEvents.find((e) => e.channel === name)?.message;
+  const thrown = channel("runlot:exception");
+  const exceptions = item.exceptions.length === 0 && thrown ? [thrown] : item.exceptions;
   return {
     outcome: item.outcome,
     kind: "queue" in event ? "queue" : "cron" in event ? "scheduled" : "request" in event ? "fetch" : "",
     queue: event.queue,
     cron: event.cron,
     scheduledTime: event.scheduledTime === undefined ? undefined : Number(event.scheduledTime),
-    mark: mark?.message,
+    mark: channel("runlot:delivery"),
     truncated: item.truncated,
-    exceptions: item.exceptions.map(({ timestamp, name, message, stack }) => ({ timestamp, name, message, stack })),
-    logs: item.logs.map((log) => ({ timestamp: log.timestamp, level: log.level, parts: parts(log) })),
+    exceptions: exceptions.map(({ timestamp, name, message, stack }) => ({ timestamp, name, message, stack })),
+    logs: item.logs.map((log) => ({ timestamp: log.timestamp, level: log.level, text: textOf(log) })),
   };
 }
 
