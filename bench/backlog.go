@@ -105,6 +105,9 @@ func (b *bench) backlog(ctx context.Context, s *server, empty, full string, mill
 				return fmt.Errorf("%s: %w", steps[i].name, err)
 			}
 			steps[i].samples = append(steps[i].samples, sample)
+			if err := s.clean(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range steps {

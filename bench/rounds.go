@@ -71,6 +71,9 @@ func (b *bench) rates(ctx context.Context, entries []entry) (err error) {
 				return fmt.Errorf("%s: %w", chosen[i].name, err)
 			}
 			samples[i] = append(samples[i], sample)
+			if err := b.server.clean(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	for i, e := range chosen {

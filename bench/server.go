@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/bench/report"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
@@ -17,8 +21,8 @@ import (
 // it up, with fsync and synchronous_commit on.
 type server struct {
 	cluster *cluster.Cluster
-	// databases counts those that were made.
-	databases int
+	// databases are the URLs of those that were made.
+	databases []string
 }
 
 // postgres returns the server, started when it is first needed.
@@ -37,12 +41,36 @@ func (b *bench) postgres(ctx context.Context) (*server, error) {
 
 // database makes an empty database and returns its URL.
 func (s *server) database(ctx context.Context) (string, error) {
-	s.databases++
-	access, err := s.cluster.EnsureDatabase(ctx, "bench"+strconv.Itoa(s.databases))
+	access, err := s.cluster.EnsureDatabase(ctx, "bench"+strconv.Itoa(len(s.databases)+1))
 	if err != nil {
 		return "", err
 	}
+	s.databases = append(s.databases, access.OwnerURL())
 	return access.OwnerURL(), nil
+}
+
+// clean removes the dead rows that the last window left in any database. Autovacuum looks at one database at a time and
+// comes many seconds later, so it would clean up after one subject in the window of another.
+func (s *server) clean(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	for _, url := range s.databases {
+		if err := vacuum(ctx, url); err != nil {
+			return fmt.Errorf("clean up after a window: %w", err)
+		}
+	}
+	return nil
+}
+
+func vacuum(ctx context.Context, url string) (err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	_, err = conn.Exec(ctx, `VACUUM`)
+	return err
 }
 
 // pid is the server's first process.
