@@ -195,8 +195,9 @@ func (p *Process) tailed(event *tailEvent) {
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
 		out.Text, out.Location = p.logText(l.Text)
 		if out.Location == "" && strings.HasPrefix(out.Text, rejection) && strings.Contains(out.Text, frames) {
-			// Packages leave promises behind that their authors know to be harmless, with every call.
-			if !p.first(out.Text) {
+			// Packages leave promises behind that their authors know to be harmless, with every call. The PostgreSQL clients
+			// leave the read that is pending when they close their socket, which says nothing to anybody.
+			if strings.Contains(out.Text, closedSocket) || !p.first(out.Text) {
 				continue
 			}
 			out.Level = levelDebug
@@ -224,6 +225,9 @@ const (
 
 // rejection begins the line of a rejected promise that nothing awaits, as render/js/setup.mjs writes it.
 const rejection = "unhandled promise rejection"
+
+// closedSocket is the error of a read that was pending when its socket was closed.
+const closedSocket = "TypeError: This socket has been closed."
 
 // mostOnce bounds the lines that are said once.
 const mostOnce = 100
