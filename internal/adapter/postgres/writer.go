@@ -72,6 +72,10 @@ func (w *writer) do(ctx context.Context, op operation) error {
 		return ownershipLost()
 	}
 	defer func() { <-w.slot }()
+	// A select picks any case that is ready; an operation that begins after the end of the ownership must not begin.
+	if w.tenure.held.Err() != nil {
+		return ownershipLost()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.tenure.held, cancel)() //nolint:contextcheck // the end of the ownership ends the operation too
