@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +31,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	// Where this process was started with hangups ignored, as under nohup, its children would ignore them too, and the
+	// programs honour that. A signal that is caught here has its default in them.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
