@@ -21,6 +21,9 @@ func (p *Process) enter() error {
 // RoundTrip sends a request to the fetch handler and implements http.RoundTripper. The request is in flight until the
 // body of its response is closed. The error is dispatch.ErrGone when the process has ended or drains and has seen nothing
 // of the request, whose body is then unread but closed; dispatch.ErrLost when the process broke the request off.
+//
+// workerd closes a kept connection on which a worker left a body unread. A request that finds its connection closed is
+// sent again by net/http when its method may be repeated; every other gets a connection of its own.
 func (p *Process) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := p.enter(); err != nil {
 		if r.Body != nil {
@@ -30,7 +33,12 @@ func (p *Process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	response, err := p.public.Transport.RoundTrip(r.WithContext(traced))
+	client := p.fresh
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		client = p.public
+	}
+	response, err := client.Transport.RoundTrip(r.WithContext(traced))
 	if err == nil {
 		response.Body = p.inFlight.Body(response.Body)
 		return response, nil

@@ -34,8 +34,8 @@ type Process struct {
 	// host serves what workerd calls back: queue bindings and the tail.
 	host   *http.Server
 	client *http.Client
-	// public takes the requests for the fetch handler.
-	public *http.Client
+	// public takes the requests for the fetch handler whose methods may be repeated, fresh all others.
+	public, fresh *http.Client
 	// inFlight counts calls and requests, so that a drain waits for those that the process may not have read yet.
 	inFlight *inflight.Counter
 	// watched has a connection of its own, so that a ping never waits for one.
@@ -75,6 +75,7 @@ func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(where.Socket(routerSocket), 1),
 		public:  unixClient(where.Socket(publicSocket), queue.RuntimeConnections),
+		fresh:   freshClient(where.Socket(publicSocket)),
 	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
@@ -321,6 +322,15 @@ func (p *Process) checkCancelled() {
 			p.kill("a cancelled handler did not let go: a loop in it, or out of memory")
 		}
 	})
+}
+
+// freshClient returns a client that opens a connection for each request.
+func freshClient(path string) *http.Client {
+	c := unixClient(path, 0)
+	if t, ok := c.Transport.(*http.Transport); ok {
+		t.DisableKeepAlives = true
+	}
+	return c
 }
 
 // unixClient returns a client whose requests all go to one unix socket.
