@@ -192,6 +192,24 @@ const (
 	MaxProblems = 100
 )
 
+// Bounds of what celld keeps of its apps.
+const (
+	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.
+	KeptVersions = 100
+	// KeptEvents is how many events are kept; the oldest go first.
+	KeptEvents = 10_000
+	// MaxDeployMessage is the longest message of a version or a deployment, in characters.
+	MaxDeployMessage = 1_000
+	// MaxSecrets is the most secrets of one app.
+	MaxSecrets = 100
+	// MaxTokens is the most API tokens.
+	MaxTokens = 1_000
+	// ControlConnections bounds the connections to the database of apps, versions and tokens.
+	ControlConnections = 4
+	// MaxPage is the most entries in one answer of a list.
+	MaxPage = 1_000
+)
+
 // Limits are the bounds and defaults that depend on the dialect.
 type Limits struct {
 	// MessageBytes bounds one serialized body, BatchBytes the sum of the bodies of one sendBatch call.

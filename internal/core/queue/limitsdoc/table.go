@@ -159,4 +159,17 @@ var sections = []section{
 			{"MaxBuildMessages", queue.MaxBuildMessages, "messages", "the reader: the most errors, and the most warnings, of one build that are shown"},
 		},
 	},
+	{
+		title: "Control",
+		intro: "What celld keeps of its apps.",
+		limits: []limit{
+			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
+			{"KeptEvents", queue.KeptEvents, "events", "the disk: what was done, by whom"},
+			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
+			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
+			{"MaxTokens", queue.MaxTokens, "tokens", "the database: API tokens"},
+			{"ControlConnections", queue.ControlConnections, "connections", "PostgreSQL: those to the database of apps, versions and tokens"},
+			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
+		},
+	},
 }
