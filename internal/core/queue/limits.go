@@ -206,6 +206,16 @@ const (
 	MaxTokens = 1_000
 	// ControlConnections bounds the connections to the database of apps, versions and tokens.
 	ControlConnections = 4
+	// MaxAPIBody and MaxUpload are the largest bodies of a call of the API and of an upload; APIBodyTime is how long one may
+	// take to arrive.
+	MaxAPIBody  = 1 << 20
+	MaxUpload   = 80 << 20
+	APIBodyTime = 2 * time.Minute
+	// MaxModules is the most modules of one version.
+	MaxModules = 1_000
+	// KeptReplies is how many answers of the API are kept for calls that are repeated with the same key, MaxReply the largest.
+	KeptReplies = 1_000
+	MaxReply    = 64 << 10
 	// MaxPage is the most entries in one answer of a list.
 	MaxPage = 1_000
 )

@@ -44,13 +44,21 @@ func (r *runner) Switch(ctx context.Context, v *deploy.Runnable, commit func(con
 	if r.at != nil {
 		r.at()
 	}
+	loaded, err := v.Load(ctx)
+	if err != nil {
+		return err
+	}
 	if err := commit(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running[v.App] = string(v.Bundle.Modules[0].Body) + v.Secrets["KEY"]
+	r.running[v.App] = string(loaded.Bundle.Modules[0].Body) + loaded.Secrets["KEY"]
 	return r.after
+}
+
+func (r *runner) Resume(ctx context.Context, v *deploy.Runnable) error {
+	return r.Switch(ctx, v, func(context.Context) error { return nil })
 }
 
 func (r *runner) Remove(_ context.Context, appName string) error {

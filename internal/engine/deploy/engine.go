@@ -208,7 +208,8 @@ func (e *Engine) Deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		return nil, err
 	}
 	d := &Deployment{App: r.App, Version: v.ID, Action: cmp.Or(r.Action, ActionDeploy), Author: r.Author, Message: r.Message, Created: now()}
-	if err := e.run(ctx, v, func(ctx context.Context) error { return e.o.Store.SetLive(ctx, d, a.Live) }); err != nil {
+	err = e.o.Runner.Switch(ctx, e.runnable(v), func(ctx context.Context) error { return e.o.Store.SetLive(ctx, d, a.Live) })
+	if err != nil {
 		if d.ID == "" {
 			e.note(ctx, EventFailed, r.App, r.Author, about(v, "reason", fault.From(err).Error()))
 			return nil, stays(err, &a)
@@ -223,13 +224,21 @@ func (e *Engine) Deploy(ctx context.Context, r *Request) (*Deployment, error) {
 	return d, nil
 }
 
-// run hands a version to the runner, with the app's secrets.
-func (e *Engine) run(ctx context.Context, v *Version, commit func(context.Context) error) error {
-	secrets, err := e.open(ctx, v.App)
-	if err != nil {
-		return err
-	}
-	return e.o.Runner.Switch(ctx, &Runnable{Version: v, Secrets: secrets}, commit)
+// runnable is a version as a runner takes it.
+func (e *Engine) runnable(v *Version) *Runnable {
+	light := *v
+	light.Bundle = nil
+	return &Runnable{Version: &light, Load: func(ctx context.Context) (*Loaded, error) {
+		whole, err := e.o.Store.Version(ctx, light.App, light.ID)
+		if err != nil {
+			return nil, err
+		}
+		secrets, err := e.open(ctx, light.App)
+		if err != nil {
+			return nil, err
+		}
+		return &Loaded{Bundle: whole.Bundle, Secrets: secrets}, nil
+	}}
 }
 
 // stays adds to why a deployment failed what goes on.
@@ -260,7 +269,8 @@ func (e *Engine) before(ctx context.Context, a *App) (string, error) {
 		WithHint("`runlot versions` lists those that there are")
 }
 
-// Resume brings every live version back, after the start of the program.
+// Resume makes the runner run every live version, after the start of the program. An app that cannot be resumed is left
+// out, and is in the error.
 func (e *Engine) Resume(ctx context.Context) error {
 	apps, err := e.o.Store.Apps(ctx)
 	if err != nil {
@@ -273,7 +283,7 @@ func (e *Engine) Resume(ctx context.Context) error {
 		}
 		v, err := e.o.Store.Version(ctx, apps[i].Name, apps[i].Live)
 		if err == nil {
-			err = e.run(ctx, v, func(context.Context) error { return nil })
+			err = e.o.Runner.Resume(ctx, e.runnable(v))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", apps[i].Name, err))

@@ -137,9 +137,16 @@ type Sealer interface {
 	Open(appName, name string, sealed []byte) (string, error)
 }
 
-// Runnable is a version with all that it needs to run.
+// Runnable is a version that is to run. Its Bundle is nil: Load fetches what is large or secret when a process starts.
 type Runnable struct {
 	*Version
+
+	Load func(ctx context.Context) (*Loaded, error)
+}
+
+// Loaded is what a process of a version is started with.
+type Loaded struct {
+	Bundle  *app.Bundle
 	Secrets map[string]string
 }
 
@@ -152,6 +159,8 @@ type Runner interface {
 	// returned nil. On any error nothing has changed, unless commit had returned nil: then there is no way back, the error is
 	// what keeps the version from running, and it is tried again until it runs.
 	Switch(ctx context.Context, v *Runnable, commit func(context.Context) error) error
+	// Resume makes a version that was live before this program started the one that runs, and returns without waiting for it.
+	Resume(ctx context.Context, v *Runnable) error
 	// Remove stops an app for good. Its messages stay.
 	Remove(ctx context.Context, appName string) error
 	// Waiting is the number of messages in a queue of a database; -1 when it is not known.

@@ -60,7 +60,7 @@ func (e *Engine) changeSecrets(ctx context.Context, appName, kind, name, author 
 	if err != nil || live == nil {
 		return err
 	}
-	if err := e.run(ctx, live, func(context.Context) error { return nil }); err != nil {
+	if err := e.o.Runner.Switch(ctx, e.runnable(live), func(context.Context) error { return nil }); err != nil {
 		return fault.New(fault.From(err).Kind, "secret_restart", "the secret is stored, but version %d did not start with it, and goes on as it was: %s",
 			live.Number, fault.From(err).Error()).WithCause(err)
 	}
