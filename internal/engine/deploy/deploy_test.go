@@ -174,7 +174,7 @@ func TestDeployRollBackAndComeBack(t *testing.T) {
 	w.runs("one")
 	events, err := w.store.Events(t.Context(), "shop", 0, 10)
 	w.must(err)
-	var kinds []string
+	kinds := make([]string, 0, len(events))
 	for i := range events {
 		kinds = append(kinds, events[i].Kind+" "+events[i].Detail["number"])
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -50,6 +51,7 @@ func (*instance) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*instance) Remove(context.Context, string) error           { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
+
 func (*instance) Apps(context.Context) (map[string]api.Running, error) {
 	return map[string]api.Running{"shop": {State: "live", Requests: 5, Messages: 2}}, nil
 }
@@ -117,7 +119,7 @@ func upload(name, message string) *client.Upload {
 
 func (w *world) code(err error, want string) {
 	w.t.Helper()
-	e, ok := err.(*client.Error)
+	e, ok := errors.AsType[*client.Error](err)
 	if !ok || e.Code != want {
 		w.t.Errorf("error %#v, want the code %s", err, want)
 	}
@@ -223,7 +225,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"scoped, tokens":           {func() error { _, err := scoped.Tokens(ctx); return err }, access.CodeForbidden},
 	} {
 		err := test.call()
-		if e, ok := err.(*client.Error); !ok || e.Code != test.code {
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != test.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -346,7 +348,7 @@ func TestAnUploadThatIsNone(t *testing.T) {
 		u := upload("shop", "")
 		test.change(u)
 		_, err := w.admin.Upload(t.Context(), u)
-		if e, ok := err.(*client.Error); !ok || e.Code != test.code {
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != test.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -385,7 +387,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Apps(t.Context())
-	if e, ok := err.(*client.Error); !ok || e.Code != "server_unreachable" || !strings.Contains(e.Message, "connection refused") {
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != "server_unreachable" || !strings.Contains(e.Message, "connection refused") {
 		t.Errorf("error %v", err)
 	}
 	for _, address := range []string{"", "127.0.0.1:8788", "ftp://x", "http://", "http://u:p@x"} {

@@ -130,7 +130,7 @@ func TestOldVersionsAreForgottenButNotTheLiveOne(t *testing.T) {
 	}
 	list, err := s.Versions(t.Context(), "shop", 0, 10)
 	must(t, err)
-	var numbers []int
+	numbers := make([]int, 0, len(list))
 	for i := range list {
 		numbers = append(numbers, list[i].Number)
 	}
