@@ -62,6 +62,8 @@ type Dispatcher struct {
 	concurrency concurrency
 	running     int
 	unsettled   int
+	// lastEnded is when a call ended last.
+	lastEnded   time.Time
 	errors      int
 	losses      int
 	pausedUntil time.Time
@@ -150,6 +152,17 @@ func (d *Dispatcher) Rest(wake func()) {
 	d.replaceRuntime(nil)
 	d.waker = wake
 	d.hold()
+}
+
+// Idle reports whether no message was in a handler's hands or on its way out of them for that long, and none could be
+// delivered now.
+func (d *Dispatcher) Idle(idle time.Duration) bool {
+	if d.lane.Ready() > 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running == 0 && d.unsettled == 0 && time.Since(d.lastEnded) >= idle
 }
 
 // wakeApp says that there is a message, if the app rests.
