@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -96,9 +95,6 @@ func (n *Node) Stop() {
 	}
 	n.servers.Stop()
 }
-
-// RunDir is where the processes of a state folder keep their files; it is emptied before each start.
-func RunDir(state string) string { return filepath.Join(state, "run") }
 
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
