@@ -92,7 +92,7 @@ func Logout() *cobra.Command {
 	return &cobra.Command{
 		Use:     "logout [URL]",
 		Short:   "Forget the token for a celld",
-		Long:    "logout forgets the token on this machine. `runlot token revoke` makes it worthless everywhere.",
+		Long:    "logout forgets the token on this machine. runlot token revoke makes it worthless\neverywhere.",
 		Example: "  runlot logout",
 		Args:    command.Args(0, 1, "URL of a celld"),
 		RunE: func(c *cobra.Command, given []string) error {
