@@ -41,6 +41,8 @@ var dialects = []perDialect{
 const (
 	bytesUnit = "bytes"
 	messages  = "messages"
+	records   = "records"
+	sessions  = "connections"
 )
 
 var sections = []section{
@@ -87,7 +89,7 @@ var sections = []section{
 			{"StoreRetryFirst", queue.StoreRetryFirst, "", "a database that does not answer: the first wait before another try"},
 			{"StoreRetryMax", queue.StoreRetryMax, "", "the same: the longest wait"},
 			{"LaneReaders", queue.LaneReaders, "reads", "the database: reads of waiting messages at a time, per database"},
-			{"StoreReaders", queue.StoreReaders, "connections", "the database: connections that read, per database"},
+			{"StoreReaders", queue.StoreReaders, sessions, "the database: connections that read, per database"},
 			{"SeqReserve", queue.SeqReserve, "", "restarts: how far ahead of the clock sequence numbers are reserved"},
 			{"SeqReserveIdle", queue.SeqReserveIdle, "", "the same, for a look at the inbox while nobody sends"},
 			{"MarksEvery", queue.MarksEvery, "", "the database: the pause between two records of how far queues are settled"},
@@ -111,6 +113,28 @@ var sections = []section{
 			{"ErrorBackoffFirst", queue.ErrorBackoffFirst, "", "a version that cannot run: the first pause of its queue after an error, doubling"},
 			{"ErrorBackoffMax", queue.ErrorBackoffMax, "", "the same: the longest pause"},
 			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits"},
+		},
+	},
+	{
+		title: "Records of batches",
+		intro: "What is kept of each batch, in the queue's database. They are not settings.",
+		limits: []limit{
+			{"RecordsKept", queue.RecordsKept, records, "the disk: what is kept of one queue"},
+			{"RecordAge", queue.RecordAge, "", "the same, in time; whichever is less"},
+			{"RecordEvery", queue.RecordEvery, "", "the database: how long records are gathered for one write; a crash loses them"},
+			{"RecordRows", queue.RecordRows, records, "memory: one write"},
+			{"RecordBytes", queue.RecordBytes, bytesUnit, "the same, in bytes"},
+			{"RecordBuffer", queue.RecordBuffer, bytesUnit, "memory: records that are not written yet, per database; past it they are only counted"},
+			{"RecordTime", queue.RecordTime, "", "the writer and readers: a database that does not answer"},
+			{"RecordStopTime", queue.RecordStopTime, "", "who waits for the stop: the last writes"},
+			{"RecordPruneRows", queue.RecordPruneRows, records, "the database: what one transaction deletes"},
+			{"RecordSweepEvery", queue.RecordSweepEvery, "", "the database: the pause between two looks for old records"},
+			{"RecordText", queue.RecordText, bytesUnit, "the disk: each text of a record; the rest is cut off"},
+			{"RecordStack", queue.RecordStack, bytesUnit, "the disk: the stack of an error"},
+			{"RecordWarnings", queue.RecordWarnings, "warnings", "the disk: the warnings of one batch"},
+			{"RecordPage", queue.RecordPage, records, "memory: one page of a list"},
+			{"RecordFollow", queue.RecordFollow, records, "memory: what waits for one that follows; past it the oldest are skipped, and counted"},
+			{"RecordConnections", queue.RecordConnections, sessions, "the database: connections that write and read records, per database"},
 		},
 	},
 	{
@@ -140,7 +164,7 @@ var sections = []section{
 			{"MaxSecret", queue.MaxSecret, bytesUnit, "the start of a process: the longest secret"},
 			{"OutputBytes", queue.OutputBytes, bytesUnit, "memory: output of a worker process that is kept to explain its end"},
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
-			{"RuntimeConnections", queue.RuntimeConnections, "connections", "file descriptors: unused connections to one worker process"},
+			{"RuntimeConnections", queue.RuntimeConnections, sessions, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
 		},

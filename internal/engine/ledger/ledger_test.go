@@ -1,0 +1,467 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/runlot/runlot/internal/adapter/memory/record"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a store in memory that counts its writes and can fail or hang.
+type store struct {
+	record.Store
+	mu     sync.Mutex
+	writes []int
+	err    error
+	// hang, while it is not nil, holds each write back until the call's context ends.
+	hang bool
+}
+
+func (s *store) set(err error, hang bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.hang = err, hang
+}
+
+func (s *store) Write(ctx context.Context, records []ledger.Record) ([]ledger.Held, error) {
+	s.mu.Lock()
+	err, hang := s.err, s.hang
+	if err == nil && !hang {
+		s.writes = append(s.writes, len(records))
+	}
+	s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, away
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.Write(ctx, records)
+}
+
+func (s *store) written() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+var away = fault.New(fault.Unavailable, "away", "the database is away")
+
+// start returns a running ledger on a store with the queues jobs and mail. It is stopped at the end of the bubble.
+func start(t *testing.T) (*ledger.Ledger, *store) {
+	t.Helper()
+	s := &store{}
+	s.Declare("jobs", "mail")
+	l := ledger.New(slog.New(slog.DiscardHandler))
+	l.Attach(s)
+	l.Start()
+	t.Cleanup(func() { stop(l) })
+	return l, s
+}
+
+func stop(l *ledger.Ledger) {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.RecordStopTime)
+	defer cancel()
+	l.Stop(ctx)
+}
+
+func batch(queueName string) *ledger.Record {
+	return &ledger.Record{ID: ledger.ID{Queue: queueName}, App: "app", Version: "v1", Start: time.Now(), Duration: time.Second, Outcome: queue.OK, Delivered: 10, Acked: 10}
+}
+
+// big is a record whose stack is as long as it may be.
+func big(queueName string) *ledger.Record {
+	r := batch(queueName)
+	r.Error = &ledger.Exception{Name: "Error", Stack: strings.Repeat("x", queue.RecordStack)}
+	return r
+}
+
+func TestRecordsAreGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		for range 3 {
+			l.Batch(batch("jobs"))
+		}
+		time.Sleep(queue.RecordEvery - time.Nanosecond)
+		synctest.Wait()
+		if w := s.written(); len(w) != 0 {
+			t.Errorf("written before the time: %v", w)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if diff := cmp.Diff([]int{3}, s.written()); diff != "" {
+			t.Errorf("writes: %s", diff)
+		}
+	})
+}
+
+func TestManyRecordsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		for range queue.RecordRows + 1 {
+			l.Batch(batch("jobs"))
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]int{queue.RecordRows, 1}, s.written()); diff != "" {
+			t.Errorf("writes: %s", diff)
+		}
+		for range 1 + queue.RecordBytes/queue.RecordStack {
+			l.Batch(big("mail"))
+		}
+		synctest.Wait()
+		if n := len(s.written()); n < 4 {
+			t.Errorf("%d writes of what is more than one may hold", n)
+		}
+	})
+}
+
+func TestStopWritesTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		l.Batch(batch("jobs"))
+		begin := time.Now()
+		stop(l)
+		if took := time.Since(begin); took != 0 || s.Count("jobs") != 1 {
+			t.Errorf("after %s there are %d records", took, s.Count("jobs"))
+		}
+		stop(l) // twice is fine
+	})
+}
+
+func TestStopIsBounded(t *testing.T) {
+	for name, err := range map[string]error{"away": away, "hanging": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, s := start(t)
+				s.set(err, err == nil)
+				l.Batch(batch("jobs"))
+				time.Sleep(time.Minute)
+				l.Batch(batch("jobs"))
+				begin := time.Now()
+				stop(l)
+				if took := time.Since(begin); took > queue.RecordStopTime {
+					t.Errorf("the stop took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestStoreThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		s.set(away, false)
+		for range 2_000 {
+			l.Batch(batch("jobs"))
+		}
+		time.Sleep(time.Hour)
+		if n := s.Count("jobs"); n != 0 {
+			t.Fatalf("%d records in a store that is away", n)
+		}
+		l.Batch(batch("jobs"))
+		s.set(nil, false)
+		time.Sleep(queue.StoreRetryMax + queue.RecordEvery)
+		if n := s.Count("jobs"); n != 2_001 {
+			t.Errorf("%d records afterwards", n)
+		}
+	})
+}
+
+func TestAttachGoesOnWithAnotherStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		s.set(nil, true)
+		l.Batch(batch("jobs"))
+		time.Sleep(time.Second)
+		begin := time.Now()
+		l.Detach()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("a write that hangs held Detach up for %s", took)
+		}
+		if _, err := l.Last(t.Context()); fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("a read without a store: %v", err)
+		}
+		next := &store{}
+		next.Declare("jobs")
+		l.Attach(next)
+		time.Sleep(queue.StoreRetryMax)
+		if n := next.Count("jobs"); n != 1 {
+			t.Errorf("the next store has %d records", n)
+		}
+		last, err := l.Last(t.Context())
+		if err != nil || len(last) != 1 {
+			t.Errorf("last: %v, %v", last, err)
+		}
+	})
+}
+
+// TestStalledStoreBlocksNothing fills the buffer many times over while a write hangs: time does not pass, memory does not
+// grow, and the count of what was not kept is exact.
+func TestStalledStoreBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		s.set(nil, true)
+		const busy, quiet = 20_000, 50
+		sub := l.Subscribe(ledger.Filter{Queues: []string{"mail"}})
+		defer sub.Close()
+		begin := time.Now()
+		for i := range busy {
+			l.Batch(big("jobs"))
+			if i%(busy/quiet) == 0 {
+				l.Batch(batch("mail"))
+				if r, missed, err := sub.Next(t.Context()); err != nil || missed != 0 || r.ID.Queue != "mail" {
+					t.Fatalf("followed %v, %d missed, %v", r, missed, err)
+				}
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("%d records took %s of a stalled store", busy, took)
+		}
+		s.set(nil, false)
+		time.Sleep(queue.RecordTime + time.Minute)
+		for name, made := range map[string]int{"jobs": busy, "mail": quiet} {
+			kept, missed, delivered, bytes := 0, 0, 0, 0
+			for _, r := range s.All(name) {
+				delivered += r.Delivered
+				if r.Outcome == ledger.Gap {
+					missed += r.Missed
+					continue
+				}
+				kept++
+				if r.Error != nil {
+					bytes += len(r.Error.Stack)
+				}
+			}
+			if kept+missed != made || delivered != 10*made {
+				t.Errorf("%s: %d kept and %d missed of %d, with %d of %d messages", name, kept, missed, made, delivered, 10*made)
+			}
+			if name == "mail" && missed > 0 {
+				t.Errorf("the busy queue cost the quiet one %d records", missed)
+			}
+			if name == "jobs" && (missed == 0 || bytes > queue.RecordBuffer || bytes < queue.RecordBuffer/2) {
+				t.Errorf("%d missed; %d bytes were held", missed, bytes)
+			}
+		}
+	})
+}
+
+func TestHopelessRecordsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		s.set(fault.New(fault.Internal, "broken", "no such column"), false)
+		for range 3 {
+			l.Batch(batch("jobs"))
+		}
+		time.Sleep(time.Minute)
+		s.set(nil, false)
+		time.Sleep(time.Minute)
+		all := s.All("jobs")
+		if len(all) != 1 || all[0].Outcome != ledger.Gap || all[0].Missed != 3 || all[0].Acked != 30 || all[0].App != "app" {
+			t.Errorf("records: %+v", all)
+		}
+	})
+}
+
+func TestExpiredIsOneRecordAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		sub := l.Subscribe(ledger.Filter{Outcomes: []queue.Outcome{ledger.Expired}})
+		defer sub.Close()
+		for range 3 {
+			l.Expired("jobs", 1_000)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		l.Expired("jobs", 7)
+		time.Sleep(time.Second)
+		all := s.All("jobs")
+		if len(all) != 2 || all[0].Expired != 3_000 || all[0].Duration != 200*time.Millisecond || all[1].Expired != 7 || all[1].Outcome != ledger.Expired {
+			t.Errorf("records: %+v", all)
+		}
+		for _, want := range []int{3_000, 7} {
+			if r, _, err := sub.Next(t.Context()); err != nil || r.Expired != want {
+				t.Errorf("followed %+v, %v", r, err)
+			}
+		}
+	})
+}
+
+func TestPruning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		l.Batch(batch("mail"))
+		for range queue.RecordsKept + 5*queue.RecordRows/2 {
+			l.Batch(batch("jobs"))
+		}
+		time.Sleep(time.Second)
+		if jobs, mail := s.Count("jobs"), s.Count("mail"); jobs != queue.RecordsKept || mail != 1 {
+			t.Errorf("%d of jobs and %d of mail are kept", jobs, mail)
+		}
+		time.Sleep(queue.RecordAge - time.Minute)
+		l.Batch(batch("jobs"))
+		time.Sleep(time.Second)
+		if jobs := s.Count("jobs"); jobs != queue.RecordsKept {
+			t.Errorf("%d of jobs are kept", jobs)
+		}
+		time.Sleep(2*time.Minute + queue.RecordSweepEvery)
+		if jobs, mail := s.Count("jobs"), s.Count("mail"); jobs != 1 || mail != 0 {
+			t.Errorf("after a week %d of jobs and %d of mail are kept", jobs, mail)
+		}
+	})
+}
+
+func TestTextsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		r := batch("jobs")
+		long := strings.Repeat("ü", queue.RecordStack)
+		r.Reason, r.Error = long, &ledger.Exception{Message: "a\x00b\xffc", Stack: long}
+		for i := range queue.RecordWarnings + 5 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("line %d\nof two", i))
+		}
+		r.Fates = make([]ledger.Fate, 3*queue.MaxBatchSize)
+		l.Batch(r)
+		stop(l)
+		got := s.All("jobs")[0]
+		if len(got.Reason) > queue.RecordText || !strings.HasSuffix(got.Reason, "ü…") || len(got.Error.Stack) > queue.RecordStack {
+			t.Errorf("reason of %d bytes, stack of %d", len(got.Reason), len(got.Error.Stack))
+		}
+		if got.Error.Message != "a\uFFFDb\uFFFDc" || got.Error.Name != "Error" {
+			t.Errorf("error %q", *got.Error)
+		}
+		if n := len(got.Warnings); n != queue.RecordWarnings+1 || got.Warnings[0] != "line 0 of two" || got.Warnings[n-1] != "and 5 more" {
+			t.Errorf("warnings %q", got.Warnings)
+		}
+		if len(got.Fates) != queue.MaxBatchSize {
+			t.Errorf("%d fates", len(got.Fates))
+		}
+	})
+}
+
+func TestPagesOfTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := start(t)
+		begin := time.Now()
+		for range 5 {
+			l.Batch(batch("jobs"))
+			l.Batch(batch("mail"))
+			time.Sleep(time.Second)
+		}
+		var got []ledger.ID
+		cursor := ""
+		for pages := 1; ; pages++ {
+			page, err := l.List(t.Context(), ledger.Filter{}, cursor, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range page.Records {
+				got = append(got, page.Records[i].ID)
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+		}
+		if len(got) != 10 {
+			t.Fatalf("%d records on all pages", len(got))
+		}
+		for i := range got[1:] {
+			if got[i].Number <= got[i+1].Number {
+				t.Errorf("%s comes before %s", got[i], got[i+1])
+			}
+		}
+		page, err := l.List(t.Context(), ledger.Filter{Since: begin.Add(time.Second), Until: begin.Add(3 * time.Second)}, "", 100)
+		if err != nil || len(page.Records) != 4 {
+			t.Errorf("%d records in two seconds, %v", len(page.Records), err)
+		}
+		id, err := ledger.ParseID(got[0].String())
+		if err != nil || id != got[0] {
+			t.Errorf("%s is read as %s, %v", got[0], id, err)
+		}
+		if record, err := l.Get(t.Context(), id); err != nil || record.ID != id || !record.ID.Time().Equal(begin.Add(4*time.Second)) {
+			t.Errorf("record %+v, %v", record, err)
+		}
+		for _, bad := range []string{"x", got[0].String(), "am9icy4wMDAwMDAwMDAwMDAwMDAx!"} {
+			if _, err := l.List(t.Context(), ledger.Filter{}, bad, 3); fault.KindOf(err) != fault.Invalid {
+				t.Errorf("cursor %q: %v", bad, err)
+			}
+		}
+	})
+}
+
+func TestParseID(t *testing.T) {
+	for _, bad := range []string{"", "jobs", "jobs.", "jobs.1", "jobs.000000000000000g", "jobs.0000000000000000", "jobs.-000000000000001", "Jobs.0000000000000001", ".0000000000000001", "jobs.00000000000000001"} {
+		if id, err := ledger.ParseID(bad); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%q is read as %s, %v", bad, id, err)
+		}
+	}
+}
+
+func TestSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := start(t)
+		all, failed, shop := l.Subscribe(ledger.Filter{}), l.Subscribe(ledger.Filter{Outcomes: []queue.Outcome{queue.Failed}}), l.Subscribe(ledger.Filter{App: "shop"})
+		for _, s := range []*ledger.Subscription{all, failed, shop} {
+			defer s.Close()
+		}
+		r := batch("jobs")
+		r.Outcome = queue.Failed
+		l.Batch(r)
+		l.Batch(batch("mail"))
+		for _, c := range []struct {
+			sub  *ledger.Subscription
+			want []string
+		}{{all, []string{"jobs", "mail"}}, {failed, []string{"jobs"}}, {shop, nil}} {
+			var got []string
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				r, missed, err := c.sub.Next(ctx)
+				cancel()
+				if err != nil {
+					break
+				}
+				if missed != 0 || r.ID.Number == 0 {
+					t.Errorf("record %+v after %d missed", r, missed)
+				}
+				got = append(got, r.ID.Queue)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("followed: %s", diff)
+			}
+		}
+		const more = 10
+		for range queue.RecordFollow + more {
+			l.Batch(batch("jobs"))
+		}
+		if _, missed, err := all.Next(t.Context()); missed != more || err != nil {
+			t.Errorf("%d missed, %v", missed, err)
+		}
+		if _, missed, err := all.Next(t.Context()); missed != 0 || err != nil {
+			t.Errorf("then %d missed, %v", missed, err)
+		}
+		all.Close()
+		for range queue.RecordFollow - 2 {
+			_, _, _ = all.Next(t.Context())
+		}
+		l.Batch(batch("jobs"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r, _, err := all.Next(ctx); err == nil {
+			t.Errorf("a closed subscription gets %+v", r)
+		}
+	})
+}
