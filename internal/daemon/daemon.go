@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -224,7 +225,7 @@ func (d *Daemon) opener(name string) func(context.Context) (Store, workerd.Datab
 		if err != nil {
 			node = "unknown"
 		}
-		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: node, Log: d.o.Log})
+		store, err := history.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: node, Log: d.o.Log})
 		if err != nil {
 			return nil, workerd.Database{}, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
 	"github.com/runlot/runlot/internal/server/ingress"
@@ -277,7 +278,7 @@ func (h *host) updateConsumers(ctx context.Context, m *app.Manifest, db *databas
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: h.d.budget, isolation: h.d.isolation(m.Name), stopTime: h.d.o.stopTime(),
-			recorder: h.d.o.Observer, log: h.log,
+			recorder: history.Recorder{Observer: h.d.o.Observer, Ledger: db.records}, log: h.log,
 		}
 		if h.process != nil {
 			c.SetRuntime(h.process, h.serving.id)

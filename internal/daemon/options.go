@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
 // Options say what to run and where.
@@ -54,6 +55,8 @@ type Options struct {
 // Store is a store that holds connections.
 type Store interface {
 	store.Store
+	// Records is where the history of the batches is kept.
+	Records() ledger.Store
 	Close(ctx context.Context) error
 }
 
