@@ -207,6 +207,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 		return nil, err
 	}
 	if db != nil {
+		spec.Log = history.Lines(db.records, spec.Log)
 		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: h.d.gate, Log: h.log})
 		if m.DatabaseBinding != "" {
 			spec.Database = db.app.Load()

@@ -130,6 +130,8 @@ const (
 	RecordEvery = 500 * time.Millisecond
 	RecordRows  = 1_000
 	RecordBytes = 1 << 20
+	// RecordLinger is how long a record waits at least for the last lines that its handler logged.
+	RecordLinger = 100 * time.Millisecond
 	// RecordBuffer bounds the records in memory that are not written yet, in bytes, per database.
 	RecordBuffer = 16 << 20
 	// RecordTime bounds one write or read, RecordStopTime the last writes at a stop.
@@ -143,6 +145,11 @@ const (
 	RecordText     = 1 << 10
 	RecordStack    = 4 << 10
 	RecordWarnings = 10
+	// RecordLines and RecordLogBytes bound what is kept of what one handler call logged; RecordLogBuffer bounds the lines in
+	// memory that wait for their record, in bytes, per database.
+	RecordLines     = 50
+	RecordLogBytes  = 8 << 10
+	RecordLogBuffer = 4 << 20
 	// RecordPage is the most records of one page of a list.
 	RecordPage = 500
 	// RecordFollow is how many records wait for one subscriber; past it the oldest go, and are counted.

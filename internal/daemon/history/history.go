@@ -7,6 +7,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/adapter/postgres/record"
+	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
@@ -51,6 +52,16 @@ type Recorder struct {
 func (r Recorder) Batch(batch *dispatch.Record) {
 	r.Ledger.Batch(translate(batch))
 	r.Observer.Batch(batch)
+}
+
+// Lines takes what handlers log to the records of their batches, and on to next.
+func Lines(l *ledger.Ledger, next func(workerd.Line)) func(workerd.Line) {
+	return func(line workerd.Line) {
+		if line.Delivery != "" {
+			l.Log(line.Delivery, ledger.Line{Time: line.Time, Level: line.Level, Text: line.Text})
+		}
+		next(line)
+	}
 }
 
 func translate(b *dispatch.Record) *ledger.Record {

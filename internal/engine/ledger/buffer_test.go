@@ -113,3 +113,30 @@ func TestBusyQueueGivesWay(t *testing.T) {
 		t.Errorf("the busy queue has %d records and the gap %+v", len(busy.records), busy.gap)
 	}
 }
+
+// TestLinesAccount: lines that nobody takes do not pile up.
+func TestLinesAccount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(500, 20_000).Draw(t, "most")
+		l := newLines(most)
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			delivery := rapid.StringMatching("[a-f]{1,2}").Draw(t, "delivery")
+			if rapid.IntRange(0, 5).Draw(t, "step") > 0 {
+				l.add(delivery, Line{Text: string(make([]byte, rapid.IntRange(0, 300).Draw(t, "size")))})
+			} else if lines := l.take(delivery); lines != nil && l.take(delivery) != nil {
+				t.Fatal("lines come out twice")
+			}
+			sum := 0
+			for e := l.order.Front(); e != nil; e = e.Next() {
+				d := e.Value.(*logged)
+				sum += lineOverhead + len(d.delivery)
+				for _, line := range d.lines {
+					sum += lineOverhead + len(line.Text)
+				}
+			}
+			if sum != l.bytes || sum > most || l.order.Len() != len(l.byDelivery) {
+				t.Fatalf("%d bytes in %d deliveries, counted %d in %d, the most is %d", sum, l.order.Len(), l.bytes, len(l.byDelivery), most)
+			}
+		}
+	})
+}

@@ -8,15 +8,17 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/ledger/feed"
 )
 
 // Ledger keeps the records of one database. It lives longer than its store: while none is attached, it fills its buffer.
 type Ledger struct {
 	log *slog.Logger
-	hub hub
+	hub feed.Feed[*Record]
 
 	mu     sync.Mutex
 	buffer buffer
+	lines  lines
 	store  Store
 	// life ends when the store is detached; dropLife ends it.
 	life     context.Context //nolint:containedctx // the time for which the store may be used
@@ -39,7 +41,7 @@ type Ledger struct {
 // New returns a ledger without a store, which takes records from now on. Start writes them.
 func New(log *slog.Logger) *Ledger {
 	l := &Ledger{
-		log: log, buffer: buffer{most: queue.RecordBuffer, byName: map[string]*pending{}},
+		log: log, hub: feed.Feed[*Record]{Most: queue.RecordFollow}, buffer: buffer{most: queue.RecordBuffer, byName: map[string]*pending{}}, lines: newLines(queue.RecordLogBuffer),
 		wake: make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.work, l.stopWork = context.WithCancel(context.Background())
@@ -79,7 +81,15 @@ func (l *Ledger) Batch(r *Record) {
 	l.mu.Lock()
 	r.ID.Number = l.buffer.number(now)
 	l.take(func() { l.buffer.add(r) })
-	l.hub.publish(r)
+	l.hub.Publish(r)
+}
+
+// Log takes a line that a handler logged, for the record of its batch: lines that come until the record is written, about
+// queue.RecordLinger after its batch was settled at the earliest, are kept in it. It never waits.
+func (l *Ledger) Log(delivery string, line Line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines.add(delivery, line)
 }
 
 // Expired takes note of n messages of a queue that outlived their retention and were deleted. It never waits.
@@ -126,43 +136,56 @@ func (l *Ledger) run() {
 	for {
 		select {
 		case <-l.wake:
-			l.gather()
-			l.flush()
+			if l.gather() {
+				l.flush(false)
+			}
 		case <-sweep.C:
 			sweep.Reset(l.sweep())
 		case <-l.stopping:
-			l.flush()
+			l.flush(true)
 			l.farewell()
 			return
 		}
 	}
 }
 
-// gather lets records come together for one write.
-func (l *Ledger) gather() {
+// gather lets records come together for one write, and the last lines of their handlers come. It returns false when there
+// are none.
+func (l *Ledger) gather() bool {
+	l.mu.Lock()
+	empty := len(l.buffer.queues) == 0
+	l.mu.Unlock()
+	if empty {
+		return false
+	}
 	wait := time.NewTimer(queue.RecordEvery)
 	defer wait.Stop()
+	select {
+	case <-time.After(queue.RecordLinger):
+	case <-l.stopping:
+		return true
+	}
 	for {
 		l.mu.Lock()
 		enough := l.buffer.enough()
 		l.mu.Unlock()
 		if enough {
-			return
+			return true
 		}
 		select {
 		case <-l.wake:
 		case <-wait.C:
-			return
+			return true
 		case <-l.stopping:
-			return
+			return true
 		}
 	}
 }
 
-// flush writes everything that is there, one write after the other, and tries again while the store does not answer. It
-// returns early when there is no store, or no time left.
-func (l *Ledger) flush() {
-	for {
+// flush writes what is there, and tries again while the store does not answer. It goes on while there is more than one
+// write holds, or anything at the end; what came meanwhile is gathered again.
+func (l *Ledger) flush(end bool) {
+	for more := true; more; {
 		l.mu.Lock()
 		list := l.buffer.take(queue.RecordRows, queue.RecordBytes)
 		l.mu.Unlock()
@@ -172,13 +195,30 @@ func (l *Ledger) flush() {
 		records := make([]Record, len(list))
 		for i, r := range list {
 			if r.Outcome == Expired || r.Outcome == Gap {
-				l.hub.publish(r)
+				l.hub.Publish(r)
 			}
 			records[i] = *r
 		}
+		l.addLines(records)
 		if !l.keep(list, records) {
 			return
 		}
+		l.mu.Lock()
+		more = end || l.buffer.enough()
+		l.mu.Unlock()
+	}
+	l.nudge()
+}
+
+// addLines moves what the handlers logged into the records, which nobody else has.
+func (l *Ledger) addLines(records []Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines.byDelivery) == 0 {
+		return
+	}
+	for i := range records {
+		records[i].Lines = l.lines.take(records[i].Delivery)
 	}
 }
 

@@ -29,6 +29,14 @@ type store struct {
 	err    error
 	// hang, while it is not nil, holds each write back until the call's context ends.
 	hang bool
+	time time.Duration
+}
+
+// takes sets how long a write takes.
+func (s *store) takes(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.time = d
 }
 
 func (s *store) set(err error, hang bool) {
@@ -39,7 +47,7 @@ func (s *store) set(err error, hang bool) {
 
 func (s *store) Write(ctx context.Context, records []ledger.Record) ([]ledger.Held, error) {
 	s.mu.Lock()
-	err, hang := s.err, s.hang
+	err, hang, took := s.err, s.hang, s.time
 	if err == nil && !hang {
 		s.writes = append(s.writes, len(records))
 	}
@@ -51,6 +59,7 @@ func (s *store) Write(ctx context.Context, records []ledger.Record) ([]ledger.He
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(took)
 	return s.Store.Write(ctx, records)
 }
 
@@ -110,21 +119,41 @@ func TestRecordsAreGathered(t *testing.T) {
 	})
 }
 
+// TestWritesStayRare: records that come while others are written wait for the next write like these did.
+func TestWritesStayRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		const records, every = 1_000, time.Millisecond
+		s.takes(3 * every)
+		for range records {
+			l.Batch(batch("jobs"))
+			time.Sleep(every)
+		}
+		time.Sleep(time.Second)
+		if n, most := len(s.written()), int(records*every/queue.RecordEvery)+1; n > most || s.Count("jobs") != records {
+			t.Errorf("%d writes for %d records, the most is %d", n, s.Count("jobs"), most)
+		}
+	})
+}
+
 func TestManyRecordsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := start(t)
 		for range queue.RecordRows + 1 {
 			l.Batch(batch("jobs"))
 		}
+		time.Sleep(queue.RecordLinger)
 		synctest.Wait()
-		if diff := cmp.Diff([]int{queue.RecordRows, 1}, s.written()); diff != "" {
+		if diff := cmp.Diff([]int{queue.RecordRows}, s.written()); diff != "" {
 			t.Errorf("writes: %s", diff)
 		}
+		time.Sleep(time.Second)
 		for range 1 + queue.RecordBytes/queue.RecordStack {
 			l.Batch(big("mail"))
 		}
+		time.Sleep(queue.RecordLinger)
 		synctest.Wait()
-		if n := len(s.written()); n < 4 {
+		if n := len(s.written()); n != 3 {
 			t.Errorf("%d writes of what is more than one may hold", n)
 		}
 	})
@@ -349,6 +378,50 @@ func TestTextsAreBounded(t *testing.T) {
 		}
 		if len(got.Fates) != queue.MaxBatchSize {
 			t.Errorf("%d fates", len(got.Fates))
+		}
+	})
+}
+
+func TestLinesGoWithTheirRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		line := func(n int) ledger.Line {
+			return ledger.Line{Time: time.UnixMilli(int64(n)), Level: "info", Text: fmt.Sprintf("line %d", n)}
+		}
+		first, second := batch("jobs"), batch("jobs")
+		first.Delivery, second.Delivery = "first", "second"
+		l.Log("first", line(1))
+		l.Log("other", line(2))
+		l.Batch(first)
+		time.Sleep(queue.RecordLinger / 2)
+		l.Log("first", line(3))
+		l.Batch(second)
+		time.Sleep(time.Second)
+		all := s.All("jobs")
+		if diff := cmp.Diff([]ledger.Line{line(1), line(3)}, all[0].Lines); diff != "" || all[1].Lines != nil {
+			t.Errorf("lines of the second batch: %v; of the first: %s", all[1].Lines, diff)
+		}
+	})
+}
+
+func TestLinesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := start(t)
+		short, long := batch("jobs"), batch("jobs")
+		short.Delivery, long.Delivery = "short", "long"
+		for range queue.RecordLines + 3 {
+			l.Log("short", ledger.Line{Text: "x"})
+			l.Log("long", ledger.Line{Text: strings.Repeat("x", 10*queue.RecordText)})
+		}
+		l.Batch(short)
+		l.Batch(long)
+		time.Sleep(time.Second)
+		all := s.All("jobs")
+		if n := len(all[0].Lines); n != queue.RecordLines+1 || all[0].Lines[n-1].Text != "and 3 more" {
+			t.Errorf("%d lines, the last is %+v", n, all[0].Lines[n-1])
+		}
+		if n := len(all[1].Lines); n != queue.RecordLogBytes/queue.RecordText+1 {
+			t.Errorf("%d long lines", n)
 		}
 	})
 }

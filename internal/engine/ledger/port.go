@@ -19,12 +19,12 @@ type Store interface {
 	// Prune deletes the oldest records of a queue, at most rows of them in one transaction: those above keep in number,
 	// then those with a number below before. It reports whether there may be more to delete.
 	Prune(ctx context.Context, queueName string, keep int, before int64, rows int) (more bool, err error)
-	// List returns the newest records that the query asks for, newest first, without their fates and stacks.
+	// List returns the newest records that the query asks for, newest first, without their fates, lines and stacks.
 	List(ctx context.Context, q *Query) ([]Record, error)
 	// Get returns one record. Fault: NotFound (record_not_found).
 	Get(ctx context.Context, id ID) (*Record, error)
-	// Last returns the newest record of a handler call of each queue that has one, by name of the queue, without fates
-	// and stacks.
+	// Last returns the newest record of a handler call of each queue that has one, by name of the queue, without fates,
+	// lines and stacks.
 	Last(ctx context.Context) ([]Record, error)
 }
 

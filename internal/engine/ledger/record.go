@@ -90,6 +90,8 @@ type Record struct {
 	Warnings []string
 	// Fates are the messages that were not simply acked.
 	Fates []Fate
+	// Lines are what the handler logged. A ledger adds them itself.
+	Lines []Line
 }
 
 // Exception is an error of the user's code. Location is file:line:column of the first frame in it, "" when unknown; Stack

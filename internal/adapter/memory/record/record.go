@@ -127,7 +127,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) ([]ledger.Record, err
 // brief is a record as lists have it.
 func brief(r *ledger.Record) ledger.Record {
 	short := *r
-	short.Fates = nil
+	short.Fates, short.Lines = nil, nil
 	if r.Error != nil {
 		e := *r.Error
 		e.Stack = ""

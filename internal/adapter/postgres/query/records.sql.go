@@ -15,7 +15,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
     coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
     coalesce(b.error_stack, '') AS error_stack, coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
-    coalesce(b.fates, '') AS fates
+    coalesce(b.logs, '') AS logs, coalesce(b.fates, '') AS fates
 FROM runlot_queue.batch b
 JOIN runlot_queue.queue q ON q.id = b.queue_id
 WHERE q.name = $1 AND b.number = $2
@@ -49,6 +49,7 @@ type GetRecordRow struct {
 	ErrorStack    string
 	Reason        string
 	Warnings      string
+	Logs          string
 	Fates         []byte
 }
 
@@ -78,6 +79,7 @@ func (q *Queries) GetRecord(ctx context.Context, arg GetRecordParams) (GetRecord
 		&i.ErrorStack,
 		&i.Reason,
 		&i.Warnings,
+		&i.Logs,
 		&i.Fates,
 	)
 	return i, err
@@ -90,7 +92,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.outcome <= 5
     ORDER BY i.number DESC
     LIMIT 1) b
@@ -171,7 +173,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.number >= $1::bigint AND i.number < $2::bigint
         AND (i.number < $3::bigint OR q.name COLLATE "C" < $4::text)
         AND ($5::text = '' OR i.app = $5::text)
@@ -277,7 +279,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.number >= $1::bigint AND i.number < $2::bigint AND i.outcome <> 1
         AND (i.number < $3::bigint OR q.name COLLATE "C" < $4::text)
         AND ($5::text = '' OR i.app = $5::text)
@@ -488,11 +490,11 @@ func (q *Queries) SaveHeldRecords(ctx context.Context, arg SaveHeldRecordsParams
 const writeRecords = `-- name: WriteRecords :many
 WITH added AS (
     INSERT INTO runlot_queue.batch (number, started_at, duration, queue_id, delivered, acked, retried, redelivered, dead, dropped,
-        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, fates)
+        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, logs, fates)
     SELECT r.number, r.started_at, r.duration, q.id, r.delivered, r.acked, r.retried, r.redelivered, r.dead, r.dropped,
         r.expired, r.missed, r.outcome, r.app, r.version, r.delivery, nullif(r.error_name, ''),
         CASE WHEN r.error_name <> '' THEN r.error_message END, CASE WHEN r.error_name <> '' THEN r.error_location END,
-        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.fates, '')
+        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.logs, ''), nullif(r.fates, '')
     FROM (SELECT unnest($1::text[]) AS queue, unnest($2::bigint[]) AS number, unnest($3::timestamptz[]) AS started_at,
             unnest($4::bigint[]) AS duration, unnest($5::int[]) AS delivered, unnest($6::int[]) AS acked,
             unnest($7::int[]) AS retried, unnest($8::int[]) AS redelivered, unnest($9::int[]) AS dead,
@@ -501,7 +503,7 @@ WITH added AS (
             unnest($16::text[]) AS delivery, unnest($17::text[]) AS error_name,
             unnest($18::text[]) AS error_message, unnest($19::text[]) AS error_location,
             unnest($20::text[]) AS error_stack, unnest($21::text[]) AS reason,
-            unnest($22::text[]) AS warnings, unnest($23::bytea[]) AS fates) r
+            unnest($22::text[]) AS warnings, unnest($23::text[]) AS logs, unnest($24::bytea[]) AS fates) r
     JOIN runlot_queue.queue q ON q.name = r.queue
     ON CONFLICT (queue_id, number) DO NOTHING
     RETURNING queue_id, number
@@ -537,6 +539,7 @@ type WriteRecordsParams struct {
 	ErrorStacks    []string
 	Reasons        []string
 	Warnings       []string
+	Logs           []string
 	Fates          [][]byte
 }
 
@@ -570,6 +573,7 @@ func (q *Queries) WriteRecords(ctx context.Context, arg WriteRecordsParams) ([]W
 		arg.ErrorStacks,
 		arg.Reasons,
 		arg.Warnings,
+		arg.Logs,
 		arg.Fates,
 	)
 	if err != nil {

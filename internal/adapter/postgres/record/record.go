@@ -156,7 +156,7 @@ func (s *Store) Get(ctx context.Context, id ledger.ID) (*ledger.Record, error) {
 	if r.Error != nil {
 		r.Error.Stack = row.ErrorStack
 	}
-	r.Fates = fates(row.Fates)
+	r.Fates, r.Lines = fates(row.Fates), lines(row.Logs)
 	return &r, nil
 }
 

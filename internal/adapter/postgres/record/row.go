@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -51,9 +52,47 @@ func columns(list []ledger.Record) query.WriteRecordsParams {
 		p.ErrorStacks = append(p.ErrorStacks, e.Stack)
 		p.Reasons = append(p.Reasons, r.Reason)
 		p.Warnings = append(p.Warnings, strings.Join(r.Warnings, "\n"))
+		p.Logs = append(p.Logs, lineText(r.Lines))
 		p.Fates = append(p.Fates, fateBytes(r.Fates))
 	}
 	return p
+}
+
+// storedLine is a line as people read it in SQL.
+type storedLine struct {
+	Time  time.Time `json:"time"`
+	Level string    `json:"level,omitempty"`
+	Text  string    `json:"text"`
+}
+
+// lineText is "" for no lines.
+func lineText(list []ledger.Line) string {
+	if len(list) == 0 {
+		return ""
+	}
+	stored := make([]storedLine, len(list))
+	for i := range list {
+		stored[i] = storedLine(list[i])
+		stored[i].Time = list[i].Time.UTC()
+	}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return "" // a time outside the years 0 to 9999, which no clock shows
+	}
+	return string(text)
+}
+
+func lines(text string) []ledger.Line {
+	var stored []storedLine
+	if text == "" || json.Unmarshal([]byte(text), &stored) != nil {
+		return nil
+	}
+	list := make([]ledger.Line, len(stored))
+	for i := range stored {
+		list[i] = ledger.Line(stored[i])
+		list[i].Time = stored[i].Time.Local()
+	}
+	return list
 }
 
 // fateSize is the size of one stored fate: id, kind, attempt, delay in milliseconds.

@@ -24,7 +24,7 @@ func TestViews(t *testing.T) {
 			ID: id, App: "shop", Version: "v7", Delivery: "d-1", Start: time.UnixMilli(1_799_999_999_000), Duration: 1_500 * time.Millisecond,
 			Outcome: queue.Failed, Delivered: 5, Acked: 1, Retried: 1, Redelivered: 1, Dead: 1, Dropped: 1,
 			Error:  &ledger.Exception{Name: "TypeError", Message: "no", Location: "src/index.ts:3:9", Stack: "at x"},
-			Reason: "why", Warnings: []string{"one", "two"},
+			Reason: "why", Warnings: []string{"one", "two"}, Lines: []ledger.Line{{Time: time.UnixMilli(5), Level: "info", Text: "hello"}},
 			Fates: []ledger.Fate{
 				{ID: queue.NewID(1, 2), Kind: ledger.Retried, Attempt: 300, Delay: queue.MaxDelay},
 				{ID: queue.NewID(1, 3), Kind: ledger.Redelivered, Attempt: 1, Delay: 100 * time.Millisecond},
@@ -44,8 +44,8 @@ func TestViews(t *testing.T) {
 		return lines
 	}
 	want := []string{
-		`(jobs,jobs.` + id.String()[5:] + `,failed,shop,v7,"2027-01-15 07:59:59+00",00:00:01.5,5,1,1,1,1,1,0,0,"TypeError: no",src/index.ts:3:9,"at x",why,"{one,two}",d-1,"2027-01-15 08:00:00+00")`,
-		`(jobs,jobs.0000000000000007,ok,shop,"","1970-01-01 00:00:00+00",00:00:00,1,1,0,0,0,0,0,0,,,,,,"","1970-01-01 00:00:00+00")`,
+		`(jobs,jobs.` + id.String()[5:] + `,failed,shop,v7,"2027-01-15 07:59:59+00",00:00:01.5,5,1,1,1,1,1,0,0,"TypeError: no",src/index.ts:3:9,"at x",why,"{one,two}","[{""text"": ""hello"", ""time"": ""1970-01-01T00:00:00.005Z"", ""level"": ""info""}]",d-1,"2027-01-15 08:00:00+00")`,
+		`(jobs,jobs.0000000000000007,ok,shop,"","1970-01-01 00:00:00+00",00:00:00,1,1,0,0,0,0,0,0,,,,,,,"","1970-01-01 00:00:00+00")`,
 	}
 	if diff := cmp.Diff(want, read("TABLE runlot_queue.batches ORDER BY recorded_at DESC")); diff != "" {
 		t.Errorf("batches: %s", diff)

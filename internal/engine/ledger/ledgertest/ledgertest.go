@@ -119,6 +119,10 @@ func full() ledger.Record {
 			{ID: queue.NewID(9, 79), Kind: ledger.Dead, Attempt: 101},
 			{ID: queue.NewID(9, 80), Kind: ledger.Dropped, Attempt: 300, Delay: time.Millisecond},
 		},
+		Lines: []ledger.Line{
+			{Time: time.UnixMilli(1_800_000_000_123), Level: "info", Text: "two\nlines, ü \"q\" <b> \u2028"},
+			{Time: time.UnixMilli(1_800_000_000_000), Text: "and 3 more"},
+		},
 	}
 }
 
@@ -132,7 +136,7 @@ func testFields(t *testing.T, s ledger.Store) {
 		same(t, "record", &r, got)
 	}
 	brief := want
-	brief.Fates = nil
+	brief.Fates, brief.Lines = nil, nil
 	withoutStack := *want.Error
 	withoutStack.Stack = ""
 	brief.Error = &withoutStack

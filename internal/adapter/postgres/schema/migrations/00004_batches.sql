@@ -24,6 +24,7 @@ CREATE TABLE runlot_queue.batch (
     error_stack    text,
     reason      text,
     warnings    text,
+    logs        text,
     fates       bytea,
     CONSTRAINT batch_pkey PRIMARY KEY (queue_id, number),
     CONSTRAINT batch_number CHECK (number > 0),
@@ -56,6 +57,7 @@ COMMENT ON COLUMN runlot_queue.batch.error_location IS 'file:line:column in the 
 COMMENT ON COLUMN runlot_queue.batch.error_stack IS 'Its stack, a frame a line.';
 COMMENT ON COLUMN runlot_queue.batch.reason IS 'Why the handler did not run or end.';
 COMMENT ON COLUMN runlot_queue.batch.warnings IS 'Warnings, one a line.';
+COMMENT ON COLUMN runlot_queue.batch.logs IS 'What the handler logged, as a JSON list of time, level and text.';
 COMMENT ON COLUMN runlot_queue.batch.fates IS 'Messages that were not simply acknowledged, 23 bytes each: id, fate (1 retried, 2 redelivered, 3 dead, 4 dropped), attempt, delay in ms.';
 
 -- Records of what did not end well are looked for among many that did.
@@ -86,6 +88,7 @@ SELECT q.name AS queue,
        b.error_stack,
        b.reason,
        string_to_array(b.warnings, E'\n') AS warnings,
+       b.logs::jsonb AS logs,
        b.delivery,
        to_timestamp((b.number >> 20) / 1000.0) AS recorded_at
 FROM runlot_queue.batch b
@@ -111,6 +114,7 @@ COMMENT ON COLUMN runlot_queue.batches.error_location IS 'file:line:column in th
 COMMENT ON COLUMN runlot_queue.batches.error_stack IS 'The stack, a frame a line.';
 COMMENT ON COLUMN runlot_queue.batches.reason IS 'Why the handler did not run or end.';
 COMMENT ON COLUMN runlot_queue.batches.warnings IS 'What the handler asked for and did not get.';
+COMMENT ON COLUMN runlot_queue.batches.logs IS 'What the handler logged: a list of time, level and text.';
 COMMENT ON COLUMN runlot_queue.batches.delivery IS 'Identity of the call, by which its logs are found.';
 COMMENT ON COLUMN runlot_queue.batches.recorded_at IS 'When the batch was settled.';
 
