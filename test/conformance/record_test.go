@@ -32,7 +32,7 @@ func kept() testCase {
 			m := batches[0].Messages
 			names = strings.NewReplacer(m[0].ID, m[0].name(), m[1].ID, m[1].name(), m[2].ID, m[2].name())
 		}
-		rows := r.selected(2, `SELECT array_to_string(ARRAY[outcome, app, error, regexp_replace(error_location, ':.*', ''),
+		rows := r.selected(2, `SELECT array_to_string(ARRAY[outcome, app, coalesce(error, ''), coalesce(error_location, ''),
 				format('delivered %s acked %s retried %s redelivered %s dead %s dropped %s', delivered, acked, retried, redelivered, dead, dropped)], ', ')
 			FROM runlot_queue.batches WHERE queue = 'record' ORDER BY recorded_at`)
 		r.fact("batches", strings.Join(rows, "\n"))
@@ -42,8 +42,10 @@ func kept() testCase {
 	}
 	c.check = func(o *observation) error {
 		want := map[string]string{
-			"batches": "failed, plan, RangeError: thrown by c, index.js, delivered 3 acked 1 retried 2 redelivered 0 dead 0 dropped 0\n" +
-				"failed, plan, RangeError: thrown by c, index.js, delivered 1 acked 0 retried 0 redelivered 0 dead 1 dropped 0",
+			// What was thrown, and where, is as it was told: settle-error is about that.
+			"batches": fmt.Sprintf("failed, plan, %s, %s, delivered 3 acked 1 retried 2 redelivered 0 dead 0 dropped 0\n"+
+				"failed, plan, %s, %s, delivered 1 acked 0 retried 0 redelivered 0 dead 1 dropped 0",
+				o.Batches[0].Error, o.Batches[0].Location, o.Batches[1].Error, o.Batches[1].Location),
 			"fates": "b retried at 1 in 01:00:00\nc retried at 1 in 00:00:00\nc dead at 2 in 00:00:00",
 		}
 		if diff := cmp.Diff(want, o.Facts); diff != "" {
@@ -56,7 +58,8 @@ func kept() testCase {
 	}
 	c.wrong = []wrong{
 		replace("a failure is kept as a success", "batches", "failed", "ok"),
-		replace("nobody knows where it was thrown", "batches", "index.js", ""),
+		replace("another error is kept", "batches", "plan, ", "plan, Error: other"),
+		replace("another place is kept", "batches", ", delivered", "0, delivered"),
 		replace("a dead letter is kept as a retry", "fates", "dead", "retried"),
 		replace("the wait is not kept", "fates", "01:00:00", "00:00:00"),
 		changes("only the last batch is kept", func(o *observation) { _, o.Facts["batches"], _ = strings.Cut(o.Facts["batches"], "\n") }),
@@ -91,8 +94,8 @@ func (r *run) selected(count int, sql string) []string {
 }
 
 // line is a record of a batch in short.
-func line(queueName string, outcome any, app, version string, counts ...int) string {
-	return fmt.Sprint(queueName, " ", outcome, " ", app, " ", version, " ", counts)
+func line(queueName string, outcome any, app, version, thrown string, counts ...int) string {
+	return fmt.Sprint(queueName, " ", outcome, " ", app, " ", version, " ", counts, " ", thrown)
 }
 
 // everyBatchIsKept compares what the development daemon told of its batches, in all cases, with what its databases keep.
@@ -104,7 +107,11 @@ func everyBatchIsKept(t *testing.T, h *house) {
 	for i := range records {
 		b := &records[i]
 		outcomes[b.Outcome]++
-		want[b.Delivery] = line(b.Queue, b.Outcome, b.App, b.Version, b.Delivered, b.Acked, b.Retried, b.Redelivered, b.Dead, b.Dropped)
+		thrown := ""
+		if b.Error != nil {
+			thrown = b.Error.Name + ": " + b.Error.Message + " " + b.Error.Location
+		}
+		want[b.Delivery] = line(b.Queue, b.Outcome, b.App, b.Version, thrown, b.Delivered, b.Acked, b.Retried, b.Redelivered, b.Dead, b.Dropped)
 	}
 	for _, o := range []queue.Outcome{queue.OK, queue.Failed, queue.TimedOut, queue.Lost} {
 		if outcomes[o] == 0 {
@@ -119,18 +126,18 @@ func everyBatchIsKept(t *testing.T, h *house) {
 		logged := 0
 		for _, db := range h.databases {
 			rows, err := db.Query(t.Context(), `SELECT delivery, queue, outcome, app, version, delivered, acked, retried, redelivered, dead, dropped,
-				coalesce(jsonb_array_length(logs), 0)
+				coalesce(jsonb_array_length(logs), 0), coalesce(error || ' ' || error_location, '')
 				FROM runlot_queue.batches`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var delivery, queueName, outcome, app, version string
+			var delivery, queueName, outcome, app, version, thrown string
 			var n [6]int
 			var lines int
-			_, err = pgx.ForEachRow(rows, []any{&delivery, &queueName, &outcome, &app, &version, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &lines}, func() error {
+			_, err = pgx.ForEachRow(rows, []any{&delivery, &queueName, &outcome, &app, &version, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &lines, &thrown}, func() error {
 				if _, told := want[delivery]; told {
 					logged += lines
-					got[delivery] = line(queueName, outcome, app, version, n[:]...)
+					got[delivery] = line(queueName, outcome, app, version, thrown, n[:]...)
 				}
 				return nil
 			})
