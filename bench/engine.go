@@ -213,9 +213,7 @@ func (b *bench) engineRates(ctx context.Context) error {
 		}), note: "sent, delivered and acknowledged, batches of 100", targets: []report.Target{
 			{Want: 120_000}, {Peer: "bare", Want: 0.6}, {Peer: "river", Want: 8}, {Peer: "graphile", Want: 4},
 		}},
-		{name: "recorded", inside: true, open: over(b, func(ctx context.Context, s *server, url string) (subject, error) {
-			return openRecorded(ctx, s, url)
-		}), note: "the same with a record of each batch", targets: []report.Target{{Peer: "engine", Want: 0.98}}},
+		{name: "recorded", inside: true, open: over(b, openRecorded), note: "the same with a record of each batch", targets: []report.Target{{Peer: "engine", Want: 0.98}}},
 	}
 	return b.rates(ctx, entries)
 }

@@ -90,7 +90,6 @@ func lines(text string) []ledger.Line {
 	list := make([]ledger.Line, len(stored))
 	for i := range stored {
 		list[i] = ledger.Line(stored[i])
-		list[i].Time = stored[i].Time.Local()
 	}
 	return list
 }
