@@ -1,4 +1,4 @@
-package daemon
+package node
 
 import (
 	"context"
@@ -61,6 +61,7 @@ func (d *database) Start(ctx context.Context) error {
 // run owns the broker: it waits for its end and starts the next one.
 func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func()) {
 	defer close(d.done)
+	defer d.stopRecords()
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +84,6 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 				break
 			}
 			if ctx.Err() != nil {
-				d.stopRecords()
 				return
 			}
 			d.log.Debug("the database does not answer yet", "try", try, "error", fault.Detail(err))
