@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +112,36 @@ func TestBusyQueueGivesWay(t *testing.T) {
 	}
 	if busy.gap == nil || busy.gap.Missed+len(busy.records) != 51 || len(busy.records) < 10 {
 		t.Errorf("the busy queue has %d records and the gap %+v", len(busy.records), busy.gap)
+	}
+}
+
+// TestGapStandsBehindWhatCameBefore: a gap ends when the next record is kept, and a later one is another.
+func TestGapStandsBehindWhatCameBefore(t *testing.T) {
+	b := buffer{most: 10 * recordOverhead, byName: map[string]*pending{}}
+	var want []int64
+	for range 2 {
+		for range 5 {
+			r := &Record{ID: ID{Queue: "jobs", Number: b.number(time.UnixMilli(1))}, Outcome: queue.OK}
+			b.add(r)
+			want = append(want, r.ID.Number)
+		}
+		before := b.most
+		b.most = 0
+		for range 3 {
+			b.add(&Record{ID: ID{Queue: "jobs", Number: b.number(time.UnixMilli(1))}, Outcome: queue.OK})
+		}
+		want = append(want, b.last)
+		b.most = 2 * before
+	}
+	var got []int64
+	for i, r := range b.take(100, 1<<20) {
+		got = append(got, r.ID.Number)
+		if gap := i%6 == 5; gap != (r.Outcome == Gap) || gap && r.Missed != 3 {
+			t.Errorf("record %d is %+v", i, r)
+		}
+	}
+	if !slices.Equal(want, got) {
+		t.Errorf("numbers %v, want %v", got, want)
 	}
 }
 

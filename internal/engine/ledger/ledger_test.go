@@ -141,7 +141,12 @@ func TestManyRecordsDoNotWait(t *testing.T) {
 		for range queue.RecordRows + 1 {
 			l.Batch(batch("jobs"))
 		}
-		time.Sleep(queue.RecordLinger)
+		time.Sleep(queue.RecordLinger - time.Nanosecond)
+		synctest.Wait()
+		if w := s.written(); len(w) != 0 {
+			t.Errorf("written before the last lines can be there: %v", w)
+		}
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if diff := cmp.Diff([]int{queue.RecordRows}, s.written()); diff != "" {
 			t.Errorf("writes: %s", diff)
