@@ -118,7 +118,7 @@ func TestBusyQueueGivesWay(t *testing.T) {
 // TestGapStandsBehindWhatCameBefore: a gap ends when the next record is kept, and a later one is another.
 func TestGapStandsBehindWhatCameBefore(t *testing.T) {
 	b := buffer{most: 10 * recordOverhead, byName: map[string]*pending{}}
-	var want []int64
+	want := make([]int64, 0, 12)
 	for range 2 {
 		for range 5 {
 			r := &Record{ID: ID{Queue: "jobs", Number: b.number(time.UnixMilli(1))}, Outcome: queue.OK}
@@ -133,7 +133,7 @@ func TestGapStandsBehindWhatCameBefore(t *testing.T) {
 		want = append(want, b.last)
 		b.most = 2 * before
 	}
-	var got []int64
+	got := make([]int64, 0, 12)
 	for i, r := range b.take(100, 1<<20) {
 		got = append(got, r.ID.Number)
 		if gap := i%6 == 5; gap != (r.Outcome == Gap) || gap && r.Missed != 3 {
