@@ -12,9 +12,11 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -34,6 +36,8 @@ type Observer interface {
 // Store is a store that holds connections.
 type Store interface {
 	store.Store
+	// Records is where the history of the batches is kept.
+	Records() ledger.Store
 	Close(ctx context.Context) error
 }
 
@@ -138,7 +142,7 @@ func (n *Node) opener(name string) func(context.Context) (Store, workerd.Databas
 		if err != nil {
 			host = "unknown"
 		}
-		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
+		store, err := history.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
 		if err != nil {
 			return nil, workerd.Database{}, err
 		}
