@@ -15,6 +15,7 @@ import (
 func serveCommand() *cobra.Command {
 	var o daemon.Options
 	var urls []string
+	var bounds bounds
 	c := &cobra.Command{
 		Use:   "serve DIR...",
 		Short: "Run projects until told to stop",
@@ -36,6 +37,9 @@ then is delivered again by the next start.`,
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
+			if err := bounds.read(&o); err != nil {
+				return err
+			}
 			o.Log = newLog(stderrOf(c), true)
 			out := terminal.New(stdoutOf(c))
 			o.Colour = out.Colour
@@ -50,8 +54,9 @@ then is delivered again by the next start.`,
 	f.StringVar(&o.Host, "host", "127.0.0.1", "`ADDRESS` to listen on")
 	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project, N+1 of the next;\n0 picks free ones")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
-	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	bounds.define(f)
+	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where there are several")
+	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of a wrangler environment")
 	f.BoolVar(&o.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	completeFolders(c, "data")
 	return c

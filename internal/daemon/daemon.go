@@ -199,11 +199,28 @@ func (d *Daemon) databaseOf(ctx context.Context, m *app.Manifest) (*database, er
 		return db, nil
 	}
 	db := newDatabase(m.Database, d.o.Log, d.o.Observer.Notice, d.opener(m.Database))
+	db.space = d.o.Caps.Space(m.Database, d.servers.Free(m.Database))
+	db.daily = d.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {
 		return nil, err
 	}
 	d.databases[m.Database] = db
 	return db, nil
+}
+
+// setCaps bounds each database by the apps that use it now.
+func (d *Daemon) setCaps() {
+	dialects := map[string][]queue.Dialect{}
+	for _, h := range d.hosts {
+		if h.live != nil {
+			dialects[h.live.manifest.Database] = append(dialects[h.live.manifest.Database], h.live.manifest.Dialect)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, db := range d.databases {
+		db.SetDailyOperations(d.o.Caps.Daily(name, dialects[name]))
+	}
 }
 
 // opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the

@@ -161,6 +161,7 @@ func (h *host) deploy(ctx context.Context, v *version) error {
 	}
 	reload := h.live != nil
 	h.live = v
+	h.d.setCaps()
 	h.updateConsumers(ctx, v.manifest, db)
 	h.d.release(h, v)
 	h.d.o.Observer.Live(v.manifest.Name, v.id, time.Since(began), reload)

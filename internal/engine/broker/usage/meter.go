@@ -314,6 +314,6 @@ func (m *Meter) hurry() bool {
 func capFault(dailyCap int64, day int32) *fault.Error {
 	return fault.New(fault.Limit, queue.CodeOperationsCap,
 		"the queues of this database have used their %s operations of the day; sends are accepted again from %s",
-		grouped(dailyCap), endOf(day).Format("2006-01-02 15:04 UTC")).
+		Grouped(dailyCap), endOf(day).Format("2006-01-02 15:04 UTC")).
 		WithHint("look for a consumer that sends into its own queue, or have the operator raise --queue-ops-cap")
 }

@@ -36,8 +36,8 @@ type Observer interface {
 	SpaceChanged(fullness Fullness)
 }
 
-// grouped writes n with a comma before each three digits.
-func grouped(n int64) string {
+// Grouped writes n with a comma before each three digits.
+func Grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
