@@ -48,7 +48,7 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
 	capped.define(f)
-	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked; 0 is\nnever")
+	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	f.StringVar(&level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	set := setting.New("CELLD_", f)
