@@ -16,7 +16,7 @@ RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(warning no C compile
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: deps ## build bin/runlot and bin/celld
@@ -32,6 +32,11 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
+
+# In its own folder, go test prints what the test prints and no more.
+.PHONY: conformance
+conformance: deps ## run the conformance cases and print what passed, by feature
+	@cd test/conformance && go test -count=1 -timeout 15m -run '^TestConformance$$' -summary $(ARGS)
 
 .PHONY: lint
 lint: $(LINT) ## check the Go code

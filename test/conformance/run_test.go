@@ -19,7 +19,7 @@ import (
 
 // run is one case under way.
 type run struct {
-	*testing.T
+	testing.TB
 	house *house
 	node  *node
 	c     *testCase
