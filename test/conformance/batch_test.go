@@ -90,7 +90,7 @@ func batchSize() testCase {
 		total, seen := 0, map[string]bool{}
 		for i := range o.Batches {
 			b := &o.Batches[i]
-			if len(b.Messages) == 0 || len(b.Messages) > most || b.Delivered != len(b.Messages) || b.Acked != len(b.Messages) {
+			if len(b.Messages) == 0 || len(b.Messages) > most || b.Delivered != len(b.Messages) || b.Acked != len(b.Messages) && !o.Outside {
 				return fmt.Errorf("batch %d has %d messages, %d delivered, %d acked", i, len(b.Messages), b.Delivered, b.Acked)
 			}
 			total += len(b.Messages)

@@ -55,6 +55,8 @@ type node struct {
 	*collector
 	// dir holds a copy of each fixture.
 	dir string
+	// outside says that nothing is known but what handlers and producers see.
+	outside bool
 }
 
 // developmentApps and productionApps are the fixtures of the two daemons.

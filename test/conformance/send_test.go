@@ -22,6 +22,9 @@ func answered(id, rule, source, app, queueName string, calls []call, want, left 
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("answers (-want +got):\n%s", diff)
 		}
+		if o.Outside {
+			return nil
+		}
 		names := make([]string, 0, len(o.Left))
 		for i := range o.Left {
 			name := o.Left[i].Name
@@ -416,7 +419,7 @@ func backlogMetrics() testCase {
 					sent = o.Left[j].SentAt
 				}
 			}
-			if err != nil || !o.Answers[i].IsDate || oldest.UnixMilli() != sent.UnixMilli() {
+			if err != nil || !o.Answers[i].IsDate || oldest.UnixMilli() != sent.UnixMilli() && !o.Outside {
 				return fmt.Errorf("call %d: the oldest is of %s (a Date: %v), want %s", i, m.OldestMessageTimestamp, o.Answers[i].IsDate, sent)
 			}
 		}
