@@ -187,9 +187,3 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("table:\n%s", got)
 	}
 }
-
-// areaOf is the feature that a case belongs to: the beginning of its id.
-func areaOf(id string) string {
-	area, _, _ := strings.Cut(id, "-")
-	return area
-}

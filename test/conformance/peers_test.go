@@ -38,6 +38,8 @@ const peerDate = "2026-07-30"
 // and a producer see: it has no records of batches, and its store is closed.
 type peer struct {
 	name string
+	// title is a heading for people.
+	title string
 	// command runs the project in a folder, writing where it listens to file descriptor 3 and logs to standard output.
 	command func(ctx context.Context, dir string) (*exec.Cmd, error)
 	// refuses are keys of a producer that the peer does not start with.
@@ -316,7 +318,7 @@ func (a *attempted) Fatal(args ...any) { a.Fatalf("%s", fmt.Sprint(args...)) }
 func peers(folder string) []*peer {
 	return []*peer{
 		{
-			name: "workerd", refuses: []string{"delivery_delay"}, skips: workerdSkips, differs: workerdDiffers,
+			name: "workerd", title: "workerd's own queue (`workerd serve wrangler.jsonc --experimental`)", refuses: []string{"delivery_delay"}, skips: workerdSkips, differs: workerdDiffers,
 			command: func(ctx context.Context, dir string) (*exec.Cmd, error) {
 				program, err := binaries.Workerd(".")
 				if err != nil {
@@ -327,7 +329,7 @@ func peers(folder string) []*peer {
 			},
 		},
 		{
-			name: "Miniflare", skips: miniflareSkips, differs: miniflareDiffers,
+			name: "Miniflare", title: "Miniflare, the simulator of `wrangler dev`", skips: miniflareSkips, differs: miniflareDiffers,
 			command: func(ctx context.Context, dir string) (*exec.Cmd, error) {
 				return exec.CommandContext(ctx, "node", filepath.Join(folder, "miniflare.mjs"), dir), nil
 			},
