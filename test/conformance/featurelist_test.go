@@ -66,8 +66,8 @@ var areas = []area{
 		},
 		{name: "128 MB of memory", of: "C", state: differs, cases: "loss-crash", note: "A process has a heap of 512 MiB; what exceeds it ends the process, and it starts again."},
 		{
-			name: "order", of: "CRJ", state: works, tests: "`TestOldestVisibleFirst`",
-			note: "None is promised. Messages are handed out oldest first; retries, delays and concurrency change that.",
+			name: "order, deduplication", of: "CRJ", state: works, tests: "`TestOldestVisibleFirst`",
+			note: "Neither is promised, as on Cloudflare. Messages are handed out oldest first; retries, delays and concurrency change that. Two sends are two messages.",
 		},
 	}},
 	{"Settling and retries", []feature{
@@ -112,7 +112,6 @@ var areas = []area{
 			name: "retention of 4 days, or 60 s to 14 days", of: "CJ", state: differs, tests: "`TestRetention`",
 			note: "`retention` of a consumer in `runlot.json`; always 4 days in `wrangler` files, where Cloudflare has a setting of the queue.",
 		},
-		{name: "deduplication", of: "CR", state: absent, note: "Nobody promises it. Use `message.id` as the idempotency key."},
 	}},
 	{"Configuration", []feature{
 		{
