@@ -44,7 +44,8 @@ func readURLs(o *daemon.Options, values []string) error {
 			name, url = before, after
 		}
 		if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-			return fault.New(fault.Invalid, "database_url_invalid", "--database-url takes postgres://…, not %q", url).
+			// It is not shown: a mistyped address holds a password all the same.
+			return fault.New(fault.Invalid, "database_url_invalid", "--database-url takes postgres://…, and the given address does not begin so").
 				WithHint("for example postgres://user:password@localhost:5432/mine")
 		}
 		if _, twice := o.DatabaseURLs[name]; twice {

@@ -27,8 +27,9 @@ const (
 func Parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
+		// The parser's words are left out: of an address that it cannot take apart they may show the password.
 		return nil, fault.New(fault.Environment, CodeDatabaseURL, "the database URL cannot be read").
-			WithHint("write it as postgres://user:password@host:port/database, or as key=value pairs").WithCause(err)
+			WithHint("write it as postgres://user:password@host:port/database, or as key=value pairs")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = queue.StoreConnectTime
