@@ -42,6 +42,15 @@ conformance: deps ## run the conformance cases and print what passed, by feature
 conformance-peers: deps test/peers/node_modules/.package-lock.json ## run the same cases on workerd's own queue and on Miniflare
 	@cd test/conformance && go test -count=1 -timeout 15m -run '^TestPeers$$' -peers ../peers $(ARGS)
 
+# A failure leaves its input in testdata/fuzz, where "make test" tries it from then on.
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## try random input on every parser, each for FUZZTIME (10s)
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' internal | sed 's|/[^/]*:func | |' | sort | while read -r dir name; do \
+		echo "$$name in ./$$dir"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $(ARGS) "./$$dir"; \
+	done
+
 .PHONY: lint
 lint: $(LINT) ## check the Go code
 	$(LINT) run $(ARGS) ./...
