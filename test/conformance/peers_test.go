@@ -275,6 +275,11 @@ func tried(t *testing.T, h *house, c *testCase) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer func() {
+			if reason := recover(); reason != nil {
+				a.failf("the case needs what a peer does not have: %v", reason)
+			}
+		}()
 		r := &run{TB: a, house: h, node: h.development, c: c, o: &observation{}}
 		c.drive(r)
 		select {

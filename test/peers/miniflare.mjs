@@ -21,7 +21,8 @@ const miniflare = new Miniflare({
   name: config.name,
   rootPath: folder,
   scriptPath,
-  modules: readFileSync(scriptPath, "utf8").includes("export default"),
+  // A service worker has neither imports nor exports.
+  modules: /^(import|export)\b/m.test(readFileSync(scriptPath, "utf8")),
   modulesRules: [{ type: "ESModule", include: ["**/*.js"] }],
   compatibilityDate: config.compatibility_date,
   bindings: config.vars,
