@@ -33,8 +33,11 @@ var areas = []area{
 			name: "limits of an account: 5,000 messages a second, 25 GB, 10,000 queues", of: "C", state: absent,
 			note: "The machine is the limit. See [BENCHMARKS.md](BENCHMARKS.md).",
 		},
-		{name: "`QueueLimitError` beyond the operations of a day (`queue_ops_cap`)", of: "R", state: absent, note: "There is no cap of operations yet."},
-		{name: "size cap of the database", of: "R", state: absent, note: "There is no cap yet; watch the disk."},
+		{
+			name: "`QueueLimitError` beyond the operations of a day (`queue_ops_cap`)", of: "R", state: works, cases: "cap-operations",
+			note: "See [CONFIGURATION.md](CONFIGURATION.md#bounds-of-a-database). Off where all apps have `wrangler` files.",
+		},
+		{name: "size cap of the database", of: "R", state: works, cases: "cap-size", note: "`database_full`; what is stored drains."},
 		{name: "`metrics()`, and metrics in the answers of `send` and `sendBatch`", of: "C", state: works, cases: "metrics"},
 	}},
 	{"Receiving", []feature{
@@ -138,8 +141,11 @@ var areas = []area{
 			name: "a new version takes over without a refused request", of: "CR", state: works, cases: "loss-reload",
 			note: "What is in flight is finished or delivered again.",
 		},
-		{name: "deploy, versions and rollback", of: "CRJ", state: absent, note: "`runlot dev` and `celld serve` run folders. Replace the files and start again, or let `runlot dev` reload."},
-		{name: "parked apps that a message wakes", of: "R", state: absent, note: "Every app's process runs all the time."},
+		{
+			name: "deploy, versions and rollback", of: "CRJ", state: works, tests: "`TestADeployBreaksNoRequest`; `TestDeployRollBackAndComeBack`",
+			note: "`runlot deploy` and `runlot rollback` against a `celld`. `wrangler deploy` does not reach it.",
+		},
+		{name: "parked apps that a message wakes", of: "R", state: works, tests: "`TestAnIdleAppIsParked`", note: "At once, not at the next of several minutes. In `celld`; `--park-after`."},
 	}},
 	{"The database", []feature{
 		{
@@ -172,10 +178,13 @@ var areas = []area{
 		{name: "pause and resume delivery", of: "C", state: absent, note: "Remove the consumer from the file: messages wait until it is back, or until retention."},
 		{name: "purge", of: "CR", state: absent, note: "Give the queue a consumer that acks everything."},
 		{name: "redrive of dead letters", of: "R", state: absent, note: "Give the dead-letter queue a consumer that sends its messages back; they get new ids."},
-		{name: "operation counts and the daily cap, warned at 90 %", of: "CR", state: absent, note: "Operations are not counted."},
 		{
-			name: "records of batches: outcome, counts, error with its place in the source", of: "R", state: differs, cases: "settle-error handler-time",
-			note: "`runlot dev` and `celld serve` print one line for each; none is stored.",
+			name: "operation counts, warned at 90 %", of: "CR", state: differs, cases: "cap-operations", tests: "`TestCapSurvivesARestart`",
+			note: "A line in the output and no mail. `select * from runlot_queue.usage_by_day`. Counted as on Cloudflare, by started 64,000 bytes.",
+		},
+		{
+			name: "records of batches: outcome, counts, error with its place in the source", of: "R", state: works, cases: "record settle-error handler-time",
+			note: "`select * from runlot_queue.batches`: the last 10,000 of each queue, for 7 days.",
 		},
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the output of `celld serve`."},
 		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and `celld serve`."},

@@ -9,7 +9,7 @@ import (
 // What no peer can run.
 var (
 	ownDialect = peerNote{"runlot-* limit-message-runlot settle-error handler-time", "the case is about `runlot.json`, which only Runlot reads"}
-	ownStore   = peerNote{"sql-* database-* send-commit send-calls", "the case needs SQL on the messages, and the store of a peer is closed"}
+	ownStore   = peerNote{"sql-* database-* record cap-* send-commit send-calls", "the case needs SQL on the messages, or a bound of their database; the store of a peer is closed"}
 	ownHost    = peerNote{"loss-* outbound-*", "the case kills or replaces processes, or is about the addresses that `celld` allows; a peer is one process without a host"}
 	ownRecords = peerNote{"settle-wait-until", "the end of a batch cannot be seen from outside"}
 )

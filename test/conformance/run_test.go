@@ -172,14 +172,13 @@ func (r *run) observe() {
 // database is where the case's queues are.
 func (r *run) database() *pgxpool.Pool {
 	r.Helper()
-	name := "default"
-	if r.c.app == "send" {
-		name = "send"
+	if own := r.house.databases[r.c.app]; own != nil {
+		return own
 	}
-	if r.house.databases[name] == nil {
+	if r.house.databases["default"] == nil {
 		r.Fatal("there is no database to look at")
 	}
-	return r.house.databases[name]
+	return r.house.databases["default"]
 }
 
 // left reads what the database holds of the case's queues.
