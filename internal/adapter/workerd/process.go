@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Process is one running worker. Its methods may be called from several goroutines.
@@ -280,7 +281,7 @@ func (p *Process) watch() {
 			continue
 		}
 		if misses++; misses == queue.PingMisses {
-			p.kill(fmt.Sprintf("it did not answer for %d s: a loop in a handler, or out of memory", max(1, int(time.Since(answered).Seconds()))))
+			p.kill(fmt.Sprintf("it did not answer for %s: a loop in a handler, or out of memory", span.Text(time.Since(answered))))
 			return
 		}
 	}

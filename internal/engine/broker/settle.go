@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -169,7 +170,7 @@ func (s *settler) settleEach(group []*settlement) {
 		case s.b.over(err) != nil:
 			one.done(err)
 		default:
-			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", queue.StoreRetryMax)
+			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", span.Text(queue.StoreRetryMax))
 			s.refused = append(s.refused, one)
 			s.retryAt = time.Now().Add(queue.StoreRetryMax)
 		}

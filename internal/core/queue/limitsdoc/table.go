@@ -1,6 +1,9 @@
 package main
 
-import "github.com/runlot/runlot/internal/core/queue"
+import (
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
+)
 
 // limit is one row: a constant of core/queue, what it counts (empty for a duration, which says so itself) and whom or
 // what it protects.
@@ -32,9 +35,9 @@ var dialects = []perDialect{
 	{"DefaultBackoff", func(d queue.Dialect) string { return backoff(queue.LimitsOf(d).DefaultBackoff) }, "what the handler calls: the wait before a retry of a consumer that names none"},
 	{"HandlerTime", func(d queue.Dialect) string {
 		if d == queue.Wrangler {
-			return duration(queue.WranglerHandlerTime)
+			return span.Text(queue.WranglerHandlerTime)
 		}
-		return "batch timeout + " + duration(queue.DeliveryGrace)
+		return "batch timeout + " + span.Text(queue.DeliveryGrace)
 	}, "the queue: a handler that never ends; it is cancelled and the batch recorded as `timeout`"},
 }
 
