@@ -78,6 +78,7 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = misplaced
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -127,7 +128,7 @@ func args(least, most int, what string) cobra.PositionalArgs {
 		case len(given) < least:
 			return usage("%s needs %s", c.CommandPath(), what)
 		case len(given) > most && most == 0:
-			return usage("%s takes no argument, not %q", c.CommandPath(), given[0])
+			return usage("%s takes no argument, not %s", c.CommandPath(), quoted(given[0]))
 		case len(given) > most:
 			return usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}
@@ -160,7 +161,7 @@ func flagError(c *cobra.Command, err error) error {
 		if invalid.GetFlag().Value.Type() == "int" {
 			kind = "number"
 		}
-		return usage("--%s takes a %s, not %q", name, kind, invalid.GetValue())
+		return usage("--%s takes a %s, not %s", name, kind, quoted(invalid.GetValue()))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -182,7 +183,7 @@ func helpOrUnknown(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return c.Help()
 	}
-	text := fmt.Sprintf("unknown command %q for %q", given[0], c.CommandPath())
+	text := fmt.Sprintf("unknown command %s for %q", quoted(given[0]), c.CommandPath())
 	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}

@@ -309,7 +309,7 @@ func (c *Cluster) Admin(ctx context.Context) (*pgx.Conn, error) {
 func (c *Cluster) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(c.url(database, Role{User: adminUser, Password: c.credentials.Admin}))
 	if err != nil {
-		return nil, fmt.Errorf("administrator's address: %w", err)
+		return nil, errors.New("the administrator's address cannot be read") // the parser's words may show the password
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

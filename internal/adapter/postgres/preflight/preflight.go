@@ -9,19 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
 // MinVersion is the oldest PostgreSQL that serves, as in server_version_num.
 const MinVersion = 15_00_00
-
-// checkTimeout bounds one connection of Check when its address sets no connect_timeout.
-const checkTimeout = 10 * time.Second
 
 // Report is what Check found on a server that serves.
 type Report struct {
@@ -56,18 +53,12 @@ type facts struct {
 // rule and the way out. What could lose acknowledged messages is refused: fsync off, a commit that does not wait for
 // the disk. It writes nothing.
 func Check(ctx context.Context, url string) (*Report, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := session.Parse(url)
 	if err != nil {
-		// The parser's words are left out: of an address that it cannot take apart they may show the password.
-		return nil, fault.New(fault.Invalid, "database_url", "the database address cannot be read").
-			WithHint("it looks like postgres://user:password@host:5432/database; in the password, characters such as @ : / ? # %% are written as %%40 %%3A %%2F %%3F %%23 %%25")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = checkTimeout
+		return nil, err
 	}
 	// A pooler between may not know prepared statements.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	config.RuntimeParams["client_encoding"] = "UTF8"
 	where := fmt.Sprintf("database %s at %s", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
 	f, err := gather(ctx, config)
 	if err != nil {
