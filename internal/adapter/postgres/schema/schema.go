@@ -1,5 +1,5 @@
-// Package schema prepares a database for a store: it checks the server, brings the schema runlot_queue up to date and grants
-// the apps their rights.
+// Package schema prepares a database for a store: it brings the schema runlot_queue up to date and grants the apps their
+// rights.
 package schema
 
 import (
@@ -7,7 +7,6 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
-	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -18,12 +17,8 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// Codes of the faults of Prepare, beside those of package session.
-const (
-	CodeDatabaseVersion  = "database_version"
-	CodeDatabaseEncoding = "database_encoding"
-	CodeNewer            = "database_schema_newer"
-)
+// CodeNewer is the code of a fault of Prepare, beside those of package session.
+const CodeNewer = "database_schema_newer"
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -31,25 +26,20 @@ var migrations embed.FS
 const (
 	name         = "runlot_queue"
 	versionTable = name + ".schema_version"
-	// oldest is the first server version that is supported, as server_version_num counts.
-	oldest = 150_000
 	// migrateLock is the advisory lock of a database whose holder migrates it: the first eight bytes of "runlotmi" in ASCII.
 	// It never changes.
 	migrateLock = int64(0x72756e6c6f746d69)
 )
 
-// Prepare checks the server, brings the schema up to date and grants appRole its rights; "" grants nothing. One node at a
-// time does it, under a lock of its own. Faults: Environment for what an operator can mend, Unavailable when the server does
+// Prepare brings the schema up to date and grants appRole its rights; "" grants nothing. The server has been judged fit. One
+// node at a time does it, under a lock of its own. Faults: Environment for what an operator can mend, Unavailable when the server does
 // not answer.
-func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *slog.Logger) error {
+func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string) error {
 	conn, err := session.Open(ctx, config, session.IdleName)
 	if err != nil {
 		return err
 	}
 	defer session.Close(ctx, conn)
-	if err := checkServer(ctx, conn, log); err != nil {
-		return session.Classify(err)
-	}
 	if err := session.Lock(ctx, conn, migrateLock); err != nil {
 		return session.Classify(err)
 	}
@@ -57,34 +47,6 @@ func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *s
 		return session.Classify(err)
 	}
 	return session.Classify(grant(ctx, conn, appRole))
-}
-
-func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
-	var (
-		pid, number                        int
-		version, encoding, recovery, fsync string
-	)
-	err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, current_setting('server_version'),
-		current_setting('server_encoding'), pg_is_in_recovery()::text, current_setting('fsync')`).
-		Scan(&pid, &number, &version, &encoding, &recovery, &fsync)
-	switch {
-	case err != nil:
-		return err
-	case number < oldest:
-		return fault.New(fault.Environment, CodeDatabaseVersion, "PostgreSQL %s is too old", version).
-			WithHint("use PostgreSQL %d or later", oldest/10_000)
-	case encoding != "UTF8":
-		return fault.New(fault.Environment, CodeDatabaseEncoding, "the database has the encoding %s", encoding).
-			WithHint("create it with the encoding UTF8")
-	case recovery != "false":
-		return fault.New(fault.Environment, session.CodeDatabaseReadOnly, "the database is a standby, which takes no writes").
-			WithHint("give the address of the primary")
-	case pid != int(conn.PgConn().PID()):
-		return session.PoolerInTheWay()
-	case fsync != "on":
-		log.WarnContext(ctx, "PostgreSQL runs with fsync off: a power cut can lose acknowledged messages")
-	}
-	return nil
 }
 
 func migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {

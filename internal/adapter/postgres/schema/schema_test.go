@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -29,7 +28,7 @@ func prepared(t *testing.T) cluster.Access {
 	access := clustertest.NewDatabase(t)
 	config, err := session.Parse(access.OwnerURL())
 	must(t, err)
-	must(t, schema.Prepare(t.Context(), config, access.App.User, slog.New(slog.DiscardHandler)))
+	must(t, schema.Prepare(t.Context(), config, access.App.User))
 	exec(t, connect(t, access.OwnerURL()), "INSERT INTO runlot_queue.queue (name) VALUES ('jobs')")
 	return access
 }
