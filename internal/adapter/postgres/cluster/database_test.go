@@ -158,6 +158,39 @@ func TestEnsureDatabaseMendsWhatACrashLeft(t *testing.T) {
 	}
 }
 
+// TestWrongPasswordsAreThoseOfTheFile: a password that the server does not take is said to be wrong in the file that it came
+// from, and the way out that is named leads out.
+func TestWrongPasswordsAreThoseOfTheFile(t *testing.T) {
+	dir := clustertest.Dir(t)
+	c, _ := start(t, dir)
+	ensure(t, c, "default")
+	path := filepath.Join(dir, "credentials.json")
+	edit := func(change func(file map[string]any)) {
+		t.Helper()
+		stop(t, c)
+		text, err := os.ReadFile(path)
+		clustertest.Must(t, err)
+		file := map[string]any{}
+		clustertest.Must(t, json.Unmarshal(text, &file))
+		change(file)
+		text, err = json.Marshal(file)
+		clustertest.Must(t, err)
+		write(t, path, string(text))
+		c, _ = start(t, dir)
+	}
+	edit(func(file map[string]any) {
+		file["databases"].(map[string]any)["default"].(map[string]any)["owner"] = "wrong"
+	})
+	_, err := c.EnsureDatabase(t.Context(), "default")
+	faulttest.Want(t, err, fault.Environment, "credentials", path, "owner_default", "new passwords")
+	edit(func(file map[string]any) { delete(file["databases"].(map[string]any), "default") })
+	access := ensure(t, c, "default")
+	clustertest.Exec(t, clustertest.Connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue")
+	edit(func(file map[string]any) { file["admin"] = "wrong" })
+	_, err = c.EnsureDatabase(t.Context(), "default")
+	faulttest.Want(t, err, fault.Environment, "credentials", path, "administrator", "backup")
+}
+
 func TestSecretsStayInTheirFile(t *testing.T) {
 	dir := clustertest.Dir(t)
 	c, r := start(t, dir)
