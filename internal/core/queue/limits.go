@@ -182,6 +182,21 @@ const (
 	MaxBuildMessages = 20
 )
 
+// Bounds of the public door of an app.
+const (
+	// PublicConnections is the most connections that clients hold to one app at a time. One more is answered with status 503
+	// and told to come back after PublicRetryAfter.
+	PublicConnections = 4_096
+	PublicRetryAfter  = time.Second
+	// PublicRefusalTime is how long a client that is refused may take to read so.
+	PublicRefusalTime = 2 * time.Second
+	// PublicHeaderTime and PublicHeaderBytes bound the head of a request, from its first byte on.
+	PublicHeaderTime  = 10 * time.Second
+	PublicHeaderBytes = 64 << 10
+	// PublicIdle is how long a connection stays open between two requests.
+	PublicIdle = 75 * time.Second
+)
+
 // Bounds of configuration files.
 const (
 	// MaxConfigFile is the largest configuration or secrets file that is read, in bytes.

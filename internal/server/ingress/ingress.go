@@ -42,7 +42,7 @@ func New(log *slog.Logger) *Ingress {
 	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	proxy := &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
 	i.server = &http.Server{
-		ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger,
+		ReadHeaderTimeout: queue.PublicHeaderTime, MaxHeaderBytes: queue.PublicHeaderBytes, IdleTimeout: queue.PublicIdle, ErrorLog: logger,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// A worker may answer while the request still comes in.
 			_ = http.NewResponseController(w).EnableFullDuplex() // only HTTP/1 has it to be enabled
@@ -53,8 +53,11 @@ func New(log *slog.Logger) *Ingress {
 	return i
 }
 
-// Serve takes requests from the listener, which it closes, until Stop.
-func (i *Ingress) Serve(listener net.Listener) {
+// Serve takes requests from the listener, which it closes, until Stop: from at most queue.PublicConnections connections at a
+// time.
+func (i *Ingress) Serve(listener net.Listener) { i.serve(bound(listener, queue.PublicConnections)) }
+
+func (i *Ingress) serve(listener net.Listener) {
 	if err := i.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		i.log.Error("the public address is not served any more", "error", err)
 	}

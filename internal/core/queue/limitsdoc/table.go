@@ -44,6 +44,8 @@ var dialects = []perDialect{
 const (
 	bytesUnit = "bytes"
 	messages  = "messages"
+
+	connections = "connections"
 )
 
 var sections = []section{
@@ -90,7 +92,7 @@ var sections = []section{
 			{"StoreRetryFirst", queue.StoreRetryFirst, "", "a database that does not answer: the first wait before another try"},
 			{"StoreRetryMax", queue.StoreRetryMax, "", "the same: the longest wait"},
 			{"LaneReaders", queue.LaneReaders, "reads", "the database: reads of waiting messages at a time, per database"},
-			{"StoreReaders", queue.StoreReaders, "connections", "the database: connections that read, per database"},
+			{"StoreReaders", queue.StoreReaders, connections, "the database: connections that read, per database"},
 			{"SeqReserve", queue.SeqReserve, "", "restarts: how far ahead of the clock sequence numbers are reserved"},
 			{"SeqReserveIdle", queue.SeqReserveIdle, "", "the same, for a look at the inbox while nobody sends"},
 			{"MarksEvery", queue.MarksEvery, "", "the database: the pause between two records of how far queues are settled"},
@@ -143,9 +145,21 @@ var sections = []section{
 			{"MaxSecret", queue.MaxSecret, bytesUnit, "the start of a process: the longest secret"},
 			{"OutputBytes", queue.OutputBytes, bytesUnit, "memory: output of a worker process that is kept to explain its end"},
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
-			{"RuntimeConnections", queue.RuntimeConnections, "connections", "file descriptors: unused connections to one worker process"},
+			{"RuntimeConnections", queue.RuntimeConnections, connections, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
+		},
+	},
+	{
+		title: "Public requests",
+		intro: "The public address of an app. They are not settings. How long a request and its body take is not bounded: uploads and streams may go on.",
+		limits: []limit{
+			{"PublicConnections", queue.PublicConnections, connections, "file descriptors and memory: what clients hold of one app at a time; one more is answered with status 503"},
+			{"PublicRetryAfter", queue.PublicRetryAfter, "", "the same: when such a client is told to come back (`Retry-After`)"},
+			{"PublicRefusalTime", queue.PublicRefusalTime, "", "the same: how long such a client may take to read the answer"},
+			{"PublicHeaderTime", queue.PublicHeaderTime, "", "connections: how long the head of a request may take to arrive"},
+			{"PublicHeaderBytes", queue.PublicHeaderBytes, bytesUnit, "memory: the longest head of a request; a longer one is answered with status 431"},
+			{"PublicIdle", queue.PublicIdle, "", "connections: how long one stays open between two requests"},
 		},
 	},
 	{
