@@ -59,14 +59,17 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 		select {
 		case <-ctx.Done():
 			d.set(nil)
-			d.stopBroker(b, closeStore)
+			err := d.stopBroker(b, closeStore)
+			if f := fault.From(err); f != nil && f.Code == broker.CodeUnsettled {
+				d.notice("database " + d.name + ": " + f.Message)
+			}
 			return
 		case <-b.Done():
 		}
 		d.set(nil)
 		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
 		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
-		d.stopBroker(b, closeStore)
+		_ = d.stopBroker(b, closeStore) // it is in the log
 		wait := queue.Backoff{First: queue.StoreRetryFirst, Max: queue.StoreRetryMax}
 		for try := 1; ; try++ {
 			var err error
@@ -104,7 +107,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	names := d.queues
 	d.mu.Unlock()
 	if err := b.Declare(ctx, names); err != nil {
-		d.stopBroker(b, closeStore)
+		_ = d.stopBroker(b, closeStore) // it is in the log
 		return nil, nil, err
 	}
 	return b, closeStore, nil
@@ -118,13 +121,17 @@ func (d *database) closeStore(store Store) {
 	}
 }
 
-func (d *database) stopBroker(b *broker.Broker, closeStore func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
+// stopBroker stops a broker. Its dispatchers have waited for their settlements before; what the database does not take in as
+// much time again is left.
+func (d *database) stopBroker(b *broker.Broker, closeStore func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.SettleGrace)
 	defer cancel()
-	if err := b.Stop(ctx); err != nil {
+	err := b.Stop(ctx)
+	if err != nil {
 		d.log.Warn("the queues did not stop cleanly", "error", fault.Detail(err))
 	}
 	closeStore()
+	return err
 }
 
 // Stop ends deliveries and sends, and waits. Twice is fine.

@@ -90,7 +90,8 @@ const (
 	// ErrorBackoffFirst and ErrorBackoffMax are the waits after batches that could not run, doubling.
 	ErrorBackoffFirst = time.Second
 	ErrorBackoffMax   = time.Minute
-	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements.
+	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements, and after it its
+	// database.
 	SettleGrace = 5 * time.Second
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond

@@ -133,8 +133,14 @@ func (b *Broker) settleLoop() {
 	}
 	err := context.Cause(b.work)
 	for _, one := range append(s.refused, b.settles.take(nil, math.MaxInt)...) {
-		one.done(err)
+		s.giveUp(one, err)
 	}
+}
+
+// giveUp tells that a settlement will not be carried out any more, because the broker ends.
+func (s *settler) giveUp(one *settlement, err error) {
+	s.b.unsettled += len(one.decisions)
+	one.done(err)
 }
 
 // settle carries a group out. When the store refuses it as a whole, its members are carried out one by one.
@@ -155,7 +161,7 @@ func (s *settler) settle(group []*settlement) {
 	case err == nil:
 	case s.b.over(err) != nil:
 		for _, one := range work {
-			one.done(err)
+			s.giveUp(one, err)
 		}
 	default:
 		s.settleEach(work)
@@ -168,7 +174,7 @@ func (s *settler) settleEach(group []*settlement) {
 		switch {
 		case err == nil:
 		case s.b.over(err) != nil:
-			one.done(err)
+			s.giveUp(one, err)
 		default:
 			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", span.Text(queue.StoreRetryMax))
 			s.refused = append(s.refused, one)

@@ -115,7 +115,7 @@ var sections = []section{
 			{"LossBackoffMax", queue.LossBackoffMax, "", "the same: the longest pause"},
 			{"ErrorBackoffFirst", queue.ErrorBackoffFirst, "", "a version that cannot run: the first pause of its queue after an error, doubling"},
 			{"ErrorBackoffMax", queue.ErrorBackoffMax, "", "the same: the longest pause"},
-			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits"},
+			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits, and after it its database; what is not saved then is delivered again"},
 		},
 	},
 	{
