@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -41,97 +39,6 @@ type tailLog struct {
 	Text      string `json:"text"`
 }
 
-// call is an invocation of a handler by this process, under way or recent.
-type call struct {
-	// marks are how the tail may name it; delivery is the ID of a delivery, "" for a scheduled run.
-	marks    []string
-	delivery string
-	// exception takes the first thing that the invocation threw, or nil when its trace holds none. Buffered, sent to once.
-	exception chan *dispatch.Exception
-	reported  bool
-}
-
-// calls finds the invocation that a tail event belongs to. It holds what is under way and the last RecentDeliveries marks.
-type calls struct {
-	mu     sync.Mutex
-	active map[string]*call
-	recent map[string]*call
-	// order holds the marks of recent, oldest first, as a ring.
-	order [queue.RecentDeliveries]string
-	next  int
-}
-
-func newCalls() *calls {
-	return &calls{active: map[string]*call{}, recent: map[string]*call{}}
-}
-
-// messageMark is how the tail names a delivery: its first message and that message's attempt.
-func messageMark(m *queue.Message) string {
-	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
-}
-
-// cronMark is how the tail names a scheduled run.
-func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
-
-// begin registers an invocation.
-func (c *calls) begin(marks []string, delivery string) *call {
-	entry := &call{marks: marks, delivery: delivery, exception: make(chan *dispatch.Exception, 1)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range marks {
-		c.active[mark] = entry
-	}
-	return entry
-}
-
-// end moves an invocation to the recent ones.
-func (c *calls) end(entry *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range entry.marks {
-		if c.active[mark] == entry {
-			delete(c.active, mark)
-		}
-		delete(c.recent, c.order[c.next])
-		c.order[c.next] = mark
-		c.recent[mark] = entry
-		c.next = (c.next + 1) % len(c.order)
-	}
-}
-
-// find returns the invocation with this mark, or nil.
-func (c *calls) find(mark string) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if entry := c.active[mark]; entry != nil {
-		return entry
-	}
-	return c.recent[mark]
-}
-
-// report gives an invocation its exception, the first time only.
-func (c *calls) report(entry *call, exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !entry.reported {
-		entry.reported = true
-		entry.exception <- exception
-	}
-}
-
-// reportAll gives every delivery under way the same exception: that of a worker without a queue handler, which never ran
-// and so never named its delivery.
-func (c *calls) reportAll(exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, entry := range c.active {
-		if entry.delivery != "" && !entry.reported {
-			entry.reported = true
-			entry.exception <- exception
-		}
-	}
-}
-
 // serveTail takes one post of the tail.
 func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, queue.MaxTailBody))
@@ -151,13 +58,13 @@ func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 func (p *Process) tailed(event *tailEvent) {
 	mark := event.Mark
 	if event.Kind == "scheduled" {
-		mark = cronMark(event.Cron, event.ScheduledTime)
+		mark = calls.CronMark(event.Cron, event.ScheduledTime)
 	}
 	line := Line{Event: event.Kind, Queue: event.Queue}
-	var entry *call
+	var entry *calls.Call
 	if event.Kind == "queue" || event.Kind == "scheduled" {
-		if entry = p.calls.find(mark); entry != nil {
-			line.Delivery = entry.delivery
+		if entry = p.calls.Find(mark); entry != nil {
+			line.Delivery = entry.Delivery
 		}
 	}
 	var first *dispatch.Exception
@@ -183,9 +90,9 @@ func (p *Process) tailed(event *tailEvent) {
 			p.uncaught.Add(first)
 		}
 	case entry != nil:
-		p.calls.report(entry, first)
+		entry.Report(first)
 	case first != nil && noHandler.MatchString(first.Message):
-		p.calls.reportAll(first)
+		p.calls.ReportAll(first)
 	}
 	if p.spec.Log == nil {
 		return
