@@ -16,6 +16,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/adapter/workerd/resident"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -74,7 +75,7 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	c.cmd.WaitDelay = time.Second
 	c.cmd.SysProcAttr = sysProcAttr()
 	started := make(chan error)
-	go c.run(started)
+	go c.run(started, int64(r.wallMiB)<<20)
 	err = <-started
 	_ = controlEnd.Close()
 	if err != nil {
@@ -113,9 +114,12 @@ func waitListening(control *os.File, sockets int, listening chan<- struct{}) {
 
 // run starts the process and reaps it. It keeps its thread: the death of the thread that started a child is what the
 // kernel takes for the death of its parent.
-func (c *child) run(started chan<- error) {
+func (c *child) run(started chan<- error, wall int64) {
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	err := c.cmd.Start()
+	if err == nil {
+		_ = resident.Wall(c.cmd.Process.Pid, wall) // what fails is the start itself: the process has ended
+	}
 	started <- err
 	if err != nil {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/adapter/workerd/resident"
 	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -140,6 +141,7 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	p.log.Info("worker started", "pid", c.cmd.Process.Pid)
 	p.tasks.Go(p.watch)
+	p.tasks.Go(p.watchMemory)
 	go p.wait() //nolint:contextcheck // the process outlives the context of its start
 	return nil
 }
@@ -282,9 +284,16 @@ func (p *Process) watch() {
 			continue
 		}
 		if misses++; misses == queue.PingMisses {
-			p.kill(fmt.Sprintf("it did not answer for %s: a loop in a handler, or out of memory", span.Text(time.Since(answered))))
+			p.kill(fmt.Sprintf("it did not answer for %s: a loop in a handler, or out of memory", span.Text(max(time.Second, time.Since(answered).Truncate(time.Second)))))
 			return
 		}
+	}
+}
+
+// watchMemory kills the process when it has more memory than it may.
+func (p *Process) watchMemory() {
+	if size := resident.Watch(p.alive, p.child.cmd.Process.Pid, int64(p.runtime.processMiB)<<20, queue.MemoryEvery); size > 0 {
+		p.kill(fmt.Sprintf("it used %d MiB of memory, and a worker may use %d MiB: ArrayBuffers count, and what is kept from one call to the next", size>>20, p.runtime.processMiB))
 	}
 }
 

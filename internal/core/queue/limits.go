@@ -151,6 +151,13 @@ const (
 	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
+	// ProcessMiB is the memory that one worker process may have resident, in MiB: its heap, ArrayBuffers, WebAssembly, and the
+	// runtime itself. MemoryEvery is the rhythm at which it is looked at; a process with more is killed.
+	ProcessMiB  = 1_024
+	MemoryEvery = 250 * time.Millisecond
+	// ProcessWallMiB is the private memory that one worker process may set aside, in MiB; an allocation beyond it fails. The
+	// runtime sets about 550 MiB aside that it does not use.
+	ProcessWallMiB = 2_048
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
 	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
