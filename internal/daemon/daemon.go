@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -32,6 +33,9 @@ type Daemon struct {
 	servers *servers.Servers
 	gate    *binding.Gate
 	budget  *dispatch.Budget
+	// records takes how batches ended; in a development run it brings that behind their logs.
+	records dispatch.Recorder
+	inOrder *inorder.Recorder // nil in any other
 	hosts   []*host
 	began   time.Time
 	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
@@ -112,6 +116,11 @@ func newDaemon(o Options) (*Daemon, error) {
 		o: o, workerd: program, runtime: workerd.New(program, o.Log),
 		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
+	}
+	d.records = o.Observer
+	if o.Watch {
+		d.inOrder = inorder.New(o.Observer)
+		d.records = d.inOrder
 	}
 	d.servers = servers.New(servers.Options{
 		Install: func() (string, error) { return binaries.Postgres(o.searched()...) }, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
@@ -311,6 +320,9 @@ func (d *Daemon) stop() {
 		db.Stop()
 	}
 	d.servers.Stop()
+	if d.inOrder != nil {
+		d.inOrder.Flush()
+	}
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}

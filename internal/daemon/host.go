@@ -197,6 +197,9 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 		Public: true, AllowPrivate: h.d.o.AllowPrivate, Develop: h.d.o.Watch, Dir: h.d.runDir(),
 		Log: func(line workerd.Line) { h.d.o.Observer.Line(m.Name, &line) },
 	}
+	if h.d.inOrder != nil {
+		spec.Logged = h.d.inOrder.Logged
+	}
 	var err error
 	if spec.MapStack, err = stackMapper(v.bundle); err != nil {
 		return nil, err
@@ -277,7 +280,7 @@ func (h *host) updateConsumers(ctx context.Context, m *app.Manifest, db *databas
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: h.d.budget, isolation: h.d.isolation(m.Name), stopTime: h.d.o.stopTime(),
-			recorder: h.d.o.Observer, log: h.log,
+			recorder: h.d.records, log: h.log,
 		}
 		if h.process != nil {
 			c.SetRuntime(h.process, h.serving.id)

@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/adapter/workerd/resident"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -142,14 +143,18 @@ type output struct {
 	text  []byte
 	// closed drops everything from now on.
 	closed bool
-	// failures reads on, when it is set.
+	// failures reads on, and so does untold, when it is set.
 	failures *reason.Reader
+	untold   *untold.Lines
 }
 
 // Write implements io.Writer; it never fails.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.untold != nil {
+		_, _ = o.untold.Write(p) // it never fails
+	}
 	if o.closed {
 		return len(p), nil
 	}
@@ -178,6 +183,13 @@ func (o *output) follow(report func(id, text string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failures = reason.NewReader(report)
+}
+
+// keep gives lines what comes from now on, too.
+func (o *output) keep(lines *untold.Lines) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.untold = lines
 }
 
 // close makes the output drop what comes.

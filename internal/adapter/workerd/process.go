@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/adapter/workerd/resident"
 	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/span"
@@ -32,6 +33,8 @@ type Process struct {
 	calls   *calls.Calls
 	// failures are those that workerd reports on stderr.
 	failures *reason.Failures
+	// said and warned are what the worker wrote to its console and the tail has not told of yet.
+	said, warned untold.Lines
 	// uncaught are errors of fetch handlers that an answer waits for.
 	uncaught *uncaught.Errors
 	// host serves what workerd calls back: queue bindings and the tail.
@@ -132,6 +135,8 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	p.child = c
 	stdout, stderr := c.stdout.take(), c.stderr.take()
+	c.stdout.keep(&p.said)
+	c.stderr.keep(&p.warned)
 	c.stdout.close()
 	c.stderr.follow(p.reported)
 	if p.spec.Log != nil {
@@ -187,6 +192,12 @@ func (p *Process) bound(w http.ResponseWriter, r *http.Request) {
 // wait notes the end of the process and cleans up after it.
 func (p *Process) wait() {
 	<-p.child.exited
+	p.mu.Lock()
+	asked := p.draining && p.reason == ""
+	p.mu.Unlock()
+	if p.spec.Log != nil && !asked {
+		p.untold()
+	}
 	why := reason.Exit(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
 	p.mu.Lock()
 	p.ended = true

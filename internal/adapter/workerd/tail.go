@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -77,13 +78,15 @@ func (p *Process) tailed(event *tailEvent) {
 			first = exception
 		}
 		l := line
-		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), "error", true, location
+		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), levelError, true, location
 		l.Text = exception.Name + ": " + exception.Message
 		if stack != "" {
 			l.Text += "\n" + stack
 		}
 		uncaught = append(uncaught, l)
 	}
+	// What a delivery logged stands before how it ended.
+	p.logged(event, &line, uncaught)
 	switch {
 	case event.Kind == eventFetch:
 		if first != nil {
@@ -91,14 +94,26 @@ func (p *Process) tailed(event *tailEvent) {
 		}
 	case entry != nil:
 		entry.Report(first)
+		if p.spec.Logged != nil && entry.Delivery != "" {
+			p.spec.Logged(entry.Delivery)
+		}
 	case first != nil && noHandler.MatchString(first.Message):
 		p.calls.ReportAll(first)
 	}
+}
+
+// logged hands the lines of one invocation on, each like line.
+func (p *Process) logged(event *tailEvent, line *Line, uncaught []Line) {
 	if p.spec.Log == nil {
 		return
 	}
 	for _, l := range event.Logs {
-		out := line
+		if l.Level == levelWarn || l.Level == levelError {
+			p.warned.Told(l.Text)
+		} else {
+			p.said.Told(l.Text)
+		}
+		out := *line
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
 		out.Text, out.Location = p.logText(l.Text)
 		if out.Location == "" && strings.HasPrefix(out.Text, rejection) && strings.Contains(out.Text, frames) {
@@ -115,7 +130,7 @@ func (p *Process) tailed(event *tailEvent) {
 		p.spec.Log(l)
 	}
 	if event.Truncated {
-		out := line
+		out := *line
 		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
@@ -128,6 +143,7 @@ const eventFetch = "fetch"
 const (
 	levelDebug = "debug"
 	levelWarn  = "warn"
+	levelError = "error"
 )
 
 // rejection begins the line of a rejected promise that nothing awaits, as render/js/setup.mjs writes it.
@@ -183,10 +199,24 @@ func (p *Process) reported(id, text string) {
 	})
 }
 
+// untold hands on what a process that was killed wrote and its tail did not come to tell.
+func (p *Process) untold() {
+	for _, o := range []struct {
+		from  *untold.Lines
+		level string
+	}{{&p.said, level("log")}, {&p.warned, levelWarn}} {
+		for _, text := range o.from.Rest() {
+			line := Line{Time: time.Now(), Level: o.level}
+			line.Text, line.Location = p.logText(text)
+			p.spec.Log(line)
+		}
+	}
+}
+
 // level brings a console method into the four levels.
 func level(console string) string {
 	switch console {
-	case levelDebug, levelWarn, "error":
+	case levelDebug, levelWarn, levelError:
 		return console
 	default:
 		return "info"

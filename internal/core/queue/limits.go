@@ -178,6 +178,8 @@ const (
 	RuntimeConnections = 256
 	// ExceptionWait is how long the result of a failed handler waits for the text of its exception.
 	ExceptionWait = time.Second
+	// LogWait is how long the line of a batch waits for the lines that its handler logged, in a development run.
+	LogWait = 500 * time.Millisecond
 	// RecentDeliveries is the number of ended deliveries of one process whose late logs can still be attributed.
 	RecentDeliveries = 1024
 	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.

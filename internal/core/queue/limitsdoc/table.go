@@ -46,6 +46,7 @@ const (
 	messages  = "messages"
 
 	connections = "connections"
+	mebibytes   = "MiB"
 )
 
 var sections = []section{
@@ -134,10 +135,10 @@ var sections = []section{
 			{"PingMisses", queue.PingMisses, "answers in a row", "the queue: missed, they end a process that is stuck in a loop"},
 			{"RestartFirst", queue.RestartFirst, "", "the machine: the first wait before a dead process starts again"},
 			{"RestartMax", queue.RestartMax, "", "the same: the longest wait"},
-			{"HeapMiB", queue.HeapMiB, "MiB", "the machine's memory: the V8 heap of one worker process"},
-			{"ProcessMiB", queue.ProcessMiB, "MiB", "the machine's memory: what one worker process has resident, with ArrayBuffers and WebAssembly; over it the process is killed and its deliveries are `lost`"},
+			{"HeapMiB", queue.HeapMiB, mebibytes, "the machine's memory: the V8 heap of one worker process"},
+			{"ProcessMiB", queue.ProcessMiB, mebibytes, "the machine's memory: what one worker process has resident, with ArrayBuffers and WebAssembly; over it the process is killed and its deliveries are `lost`"},
 			{"MemoryEvery", queue.MemoryEvery, "", "the same: the rhythm at which that is looked at"},
-			{"ProcessWallMiB", queue.ProcessWallMiB, "MiB", "the machine's memory, on Linux: what one worker process sets aside, of which the runtime itself takes 550; an allocation beyond it fails in the worker with a `RangeError`"},
+			{"ProcessWallMiB", queue.ProcessWallMiB, mebibytes, "the machine's memory, on Linux: what one worker process sets aside, of which the runtime itself takes 550; an allocation beyond it fails in the worker with a `RangeError`"},
 			{"MaxBindingBody", queue.MaxBindingBody, bytesUnit, "memory: the largest body that the private socket reads"},
 			{"MaxBindingDiscard", queue.MaxBindingDiscard, bytesUnit, "connections: what is read and thrown away of a body that is too large, so that the refusal arrives"},
 			{"MaxResultBody", queue.MaxResultBody, bytesUnit, "memory: the largest answer to a delivery that is read"},
@@ -150,6 +151,7 @@ var sections = []section{
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
 			{"RuntimeConnections", queue.RuntimeConnections, connections, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
+			{"LogWait", queue.LogWait, "", "who reads the screen of a development run: how long the line of a batch waits for what its handler logged"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
 		},
 	},
