@@ -47,8 +47,7 @@ var dialects = []perDialect{
 const (
 	bytesUnit = "bytes"
 	messages  = "messages"
-
-	mebibytes   = "MiB"
+	mebibytes = "MiB"
 )
 
 var sections = []section{
