@@ -75,6 +75,7 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(command.FlagError)
+	root.PersistentPreRunE = command.Misplaced
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

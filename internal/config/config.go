@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/runlot/runlot/internal/config/dotenv"
 	"github.com/runlot/runlot/internal/config/runlotjson"
@@ -61,9 +62,9 @@ type Loaded struct {
 func (l *Loaded) Dir() string { return filepath.Dir(l.File) }
 
 // Load reads the configuration of the project in dir. Every error is a fault.Error: config_missing (not_found) when there
-// is no file, config_ambiguous (invalid) when there are several and choice names none, config_unreadable (environment),
-// config_unsupported (invalid) for a choice that the dialect does not have, and config_invalid (invalid), whose message
-// shows every problem and whose cause is the source.Problems.
+// is no file, config_ambiguous (invalid) when there are several and choice names none, config_unreadable (environment, and
+// invalid for a folder, a pipe or a device), config_unsupported (invalid) for a choice that the dialect does not have, and
+// config_invalid (invalid), whose message shows every problem and whose cause is the source.Problems.
 func Load(dir string, choice Choice) (*Loaded, error) {
 	file, err := find(dir, choice.File)
 	if err != nil {
@@ -218,12 +219,22 @@ func isWrangler(file string) bool {
 	return false
 }
 
-// read returns the text of a file. It reads no more than what is refused as too big.
+// read returns the text of a file. It reads no more than what is refused as too big, and nothing but a file: a named pipe
+// would let it wait for ever for somebody who writes.
 func read(file, shown string) ([]byte, error) {
-	f, err := os.Open(file)
+	// Some devices do something when they are opened.
+	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, CodeMissing, "there is no file %s", shown).
 			WithHint("look at the path: --config FILE is relative to the project's folder").WithCause(err)
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, notRegular(shown, info.Mode())
+	}
+	var f *os.File
+	if err == nil {
+		// What has become a pipe since then opens without a writer.
+		f, err = os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err != nil {
 		return nil, unreadable(shown, err)
@@ -233,6 +244,21 @@ func read(file, shown string) ([]byte, error) {
 		return nil, unreadable(shown, err)
 	}
 	return text, nil
+}
+
+// notRegular refuses what is no file, and says what it is.
+func notRegular(shown string, mode fs.FileMode) error {
+	kind := "a device"
+	switch {
+	case mode.IsDir():
+		kind = "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	}
+	return fault.New(fault.Invalid, CodeUnreadable, "%s is %s, not a file", shown, kind).
+		WithHint("put a file in its place, or remove it")
 }
 
 func unreadable(name string, err error) error {

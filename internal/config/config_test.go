@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,17 +115,56 @@ func TestWhatCannotBeRead(t *testing.T) {
 		choice          config.Choice
 		kind            fault.Kind
 	}{
-		{"a folder for a file", dir, config.CodeUnreadable, config.Choice{}, fault.Environment},
+		{"a folder for a file", dir, config.CodeUnreadable, config.Choice{}, fault.Invalid},
 		{"a file for a folder", filepath.Join(dir, "plain"), config.CodeUnsupported, config.Choice{}, fault.Invalid},
 		{"no such folder", filepath.Join(dir, "none"), config.CodeMissing, config.Choice{}, fault.NotFound},
 		{"a name cut by NUL", "a\x00b", config.CodeUnreadable, config.Choice{}, fault.Environment},
-		{"a folder that is named", t.TempDir(), config.CodeUnreadable, config.Choice{File: file}, fault.Environment},
+		{"a folder that is named", t.TempDir(), config.CodeUnreadable, config.Choice{File: file}, fault.Invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := config.Load(c.dir, c.choice)
 			f, ok := errors.AsType[*fault.Error](err)
 			if !ok || f.Kind != c.kind || f.Code != c.code || f.Hint == "" {
 				t.Errorf("got %#v", err)
+			}
+		})
+	}
+}
+
+// TestOnlyFilesAreRead: a pipe that nobody writes to holds nothing up, and a device that never ends is not read.
+func TestOnlyFilesAreRead(t *testing.T) {
+	pipe := func(t *testing.T, path string) {
+		t.Helper()
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	device := func(t *testing.T, path string) {
+		t.Helper()
+		if err := os.Symlink("/dev/zero", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		file, kind string
+		make       func(t *testing.T, path string)
+	}{
+		{"runlot.json", "a named pipe", pipe},
+		{"wrangler.toml", "a named pipe", pipe},
+		{"runlot.json", "a device", device},
+		{".env", "a named pipe", pipe},
+		{".dev.vars", "a device", device},
+	} {
+		t.Run(c.file+" is "+c.kind, func(t *testing.T) {
+			dir := t.TempDir()
+			if strings.HasPrefix(c.file, ".") {
+				write(t, dir, map[string]string{"runlot.json": config.Example})
+			}
+			c.make(t, filepath.Join(dir, c.file))
+			_, err := config.Load(dir, config.Choice{})
+			f, ok := errors.AsType[*fault.Error](err)
+			if !ok || f.Kind != fault.Invalid || f.Code != config.CodeUnreadable || !strings.Contains(f.Message, c.file+" is "+c.kind) || f.Hint == "" {
+				t.Errorf("got %v", err)
 			}
 		})
 	}

@@ -246,7 +246,7 @@ func handlerTime() testCase {
 			return fmt.Errorf("the first batch ends as %s with %d of %d retried", first.Outcome, first.Retried, first.Delivered)
 		case first.Duration < 30*time.Second || first.Duration > 45*time.Second:
 			return fmt.Errorf("the handler had %s", first.Duration)
-		case !strings.Contains(first.Reason, "did not finish within 30s"):
+		case !strings.Contains(first.Reason, "did not finish within 30 s"):
 			return fmt.Errorf("the reason is %q", first.Reason)
 		case len(o.Left) > 0:
 			return errors.New("messages are left")

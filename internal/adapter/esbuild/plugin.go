@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -92,10 +93,20 @@ func loadRequired(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &code, Loader: api.LoaderJS}, nil
 }
 
-// load notes a file that goes into the bundle and leaves reading it to esbuild.
+// load notes a file that goes into the bundle and leaves reading it to esbuild, which would wait for ever for the writer
+// of a named pipe.
 func (c *collector) load(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	c.note(args.Path)
+	if notFile(args.Path) {
+		return api.OnLoadResult{Errors: []api.Message{{Text: filepath.Base(args.Path) + " is not a file"}}}, nil
+	}
 	return api.OnLoadResult{}, c.ctx.Err()
+}
+
+// notFile reports what is there and is no file.
+func notFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 func (c *collector) note(path string) {
@@ -145,6 +156,9 @@ var unusual = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
 // read reads a file while all files of the bundle together stay within MaxBundle.
 func (c *collector) read(path string) ([]byte, error) {
+	if notFile(path) {
+		return nil, errors.New("it is not a file")
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

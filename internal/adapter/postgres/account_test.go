@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -25,12 +27,12 @@ func TestCountOfATakenBackSend(t *testing.T) {
 	}{{"few", insertTrigger, 3}, {"many", copyTrigger, 100}} {
 		t.Run(c.name, func(t *testing.T) {
 			before, err := o.Usage(t.Context())
-			must(t, err)
+			clustertest.Must(t, err)
 			number, written := int64(1), int64(5)
 			if len(before) > 0 {
 				number, written = before[0].Number+1, before[0].Written+5
 			}
-			must(t, o.Append(t.Context(), o.rows(5), entry(number, written)))
+			clustertest.Must(t, o.Append(t.Context(), o.rows(5), entry(number, written)))
 			stored := len(o.stored(t))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -43,8 +45,8 @@ func TestCountOfATakenBackSend(t *testing.T) {
 			go func() { done <- o.Append(ctx, rows, given) }()
 			<-struck
 			watch := o.d.connect(t)
-			until(t, func() int { return one[int](t, watch, "SELECT count(*) FROM runlot_queue.message") }, func(n int) bool { return n > stored })
-			if total := one[int64](t, watch, "SELECT total FROM runlot_queue.usage_by_day"); total != written+int64(c.rows) {
+			until(t, func() int { return clustertest.One[int](t, watch, "SELECT count(*) FROM runlot_queue.message") }, func(n int) bool { return n > stored })
+			if total := clustertest.One[int64](t, watch, "SELECT total FROM runlot_queue.usage_by_day"); total != written+int64(c.rows) {
 				t.Errorf("%d operations are counted for what is stored, want %d", total, written+int64(c.rows))
 			}
 			cancel()
@@ -53,9 +55,9 @@ func TestCountOfATakenBackSend(t *testing.T) {
 			}
 			*given = store.Usage{}
 			o.proxy.setRefuse(false)
-			must(t, o.Append(t.Context(), o.rows(1), nil))
+			clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 			got, err := o.Usage(t.Context())
-			must(t, err)
+			clustertest.Must(t, err)
 			if diff := cmp.Diff([]store.Usage{*entry(number+1, written)}, got); diff != "" {
 				t.Errorf("usage (-want +got):\n%s", diff)
 			}
@@ -68,24 +70,24 @@ func TestReplacedEntriesAreDeleted(t *testing.T) {
 	o := newOwner(t)
 	day := int32(time.Now().UTC().Unix() / 86_400)
 	count := func() int {
-		return one[int](t, o.d.connect(t), "SELECT count(*) FROM runlot_queue.usage")
+		return clustertest.One[int](t, o.d.connect(t), "SELECT count(*) FROM runlot_queue.usage")
 	}
 	for n := int64(1); n <= 20; n++ {
-		must(t, o.Append(t.Context(), o.rows(1), &store.Usage{Source: store.Sends, Day: day, Number: n, Written: n}))
+		clustertest.Must(t, o.Append(t.Context(), o.rows(1), &store.Usage{Source: store.Sends, Day: day, Number: n, Written: n}))
 	}
 	if n := count(); n != 20 {
 		t.Fatalf("%d entries, want one for each commit", n)
 	}
 	for range 2 {
-		must(t, o.SaveUsage(t.Context(), nil, day-queue.UsageDays))
+		clustertest.Must(t, o.SaveUsage(t.Context(), nil, day-queue.UsageDays))
 		if n := count(); n != 1 {
 			t.Errorf("%d entries after a sweep, want the newest", n)
 		}
 	}
 	for n := int64(21); n <= 25; n++ {
-		must(t, o.Append(t.Context(), o.rows(1), &store.Usage{Source: store.Sends, Day: day, Number: n, Written: n}))
+		clustertest.Must(t, o.Append(t.Context(), o.rows(1), &store.Usage{Source: store.Sends, Day: day, Number: n, Written: n}))
 	}
-	must(t, o.SaveUsage(t.Context(), nil, day-queue.UsageDays))
+	clustertest.Must(t, o.SaveUsage(t.Context(), nil, day-queue.UsageDays))
 	if n := count(); n != 1 {
 		t.Errorf("%d entries after a second sweep, want the newest", n)
 	}
@@ -99,17 +101,17 @@ func TestCompactGivesSpaceBack(t *testing.T) {
 		rows[i].Body = make([]byte, 100_000)
 	}
 	before, err := o.Size(t.Context())
-	must(t, err)
-	must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, err)
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	full, err := o.Size(t.Context())
-	must(t, err)
+	clustertest.Must(t, err)
 	if full < before+100*100_000 {
 		t.Errorf("the database grew from %d to %d", before, full)
 	}
-	must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
-	must(t, o.Compact(t.Context()))
+	clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
+	clustertest.Must(t, o.Compact(t.Context()))
 	after, err := o.Size(t.Context())
-	must(t, err)
+	clustertest.Must(t, err)
 	if after > before+2_000_000 {
 		t.Errorf("the database had %d bytes, grew to %d, and has %d after everything was deleted", before, full, after)
 	}

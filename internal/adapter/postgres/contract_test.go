@@ -35,7 +35,7 @@ func newDatabase(t *testing.T) *database {
 func (d *database) open(t *testing.T) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), d.options())
-	must(t, err)
+	clustertest.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -51,39 +51,11 @@ func (d *database) options() postgres.Options {
 }
 
 // connect opens a session of the owner's role, and app one of the app's.
-func (d *database) connect(t *testing.T) *pgx.Conn { return connect(t, d.access.OwnerURL()) }
-func (d *database) app(t *testing.T) *pgx.Conn     { return connect(t, d.access.AppURL()) }
-
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
+func (d *database) connect(t *testing.T) *pgx.Conn {
+	return clustertest.Connect(t, d.access.OwnerURL())
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(fault.Detail(err))
-	}
-}
-
-func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
-	t.Helper()
-	var v T
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
-}
+func (d *database) app(t *testing.T) *pgx.Conn { return clustertest.Connect(t, d.access.AppURL()) }
 
 func TestStoreContract(t *testing.T) { storeContract(t, newDatabase) }
 
@@ -99,9 +71,9 @@ func TestStoreContractOnTheOldestServer(t *testing.T) {
 		}
 		admin := access
 		admin.Database = "postgres"
-		conn := connect(t, admin.OwnerURL())
-		exec(t, conn, "CREATE DATABASE "+name)
-		exec(t, conn, "CREATE ROLE app_"+name+" LOGIN")
+		conn := clustertest.Connect(t, admin.OwnerURL())
+		clustertest.Exec(t, conn, "CREATE DATABASE "+name)
+		clustertest.Exec(t, conn, "CREATE ROLE app_"+name+" LOGIN")
 		return &database{access: access}
 	})
 }
@@ -114,20 +86,20 @@ func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 			Store:   d.open(t),
 			Another: func(t *testing.T) store.Store { return d.open(t) },
 			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
-				exec(t, app, "SELECT runlot_queue.send($1, $2, $3)", queueName, body, delay)
+				clustertest.Exec(t, app, "SELECT runlot_queue.send($1, $2, $3)", queueName, body, delay)
 			},
 			TryEnqueue: func(t *testing.T, queueName, body string) string {
 				_, err := app.Exec(t.Context(), "SELECT runlot_queue.send($1, $2)", queueName, body)
 				if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 					return refused.Code + ": " + refused.Message + " " + refused.Hint
 				}
-				must(t, err)
+				clustertest.Must(t, err)
 				return ""
 			},
 			Sever: func(t *testing.T) {
 				const sql = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 					WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
-				if n := one[int](t, d.connect(t), sql); n != 1 {
+				if n := clustertest.One[int](t, d.connect(t), sql); n != 1 {
 					t.Fatalf("%d sessions hold the ownership", n)
 				}
 			},

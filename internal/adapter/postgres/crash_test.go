@@ -17,25 +17,25 @@ import (
 // The server is killed under sends: what was acknowledged is there after the restart, and every group whole or not at all.
 func TestServerKilledUnderSends(t *testing.T) {
 	install, err := clustertest.Install()
-	must(t, err)
+	clustertest.Must(t, err)
 	dir, err := os.MkdirTemp("", "runlot-crash-")
-	must(t, err)
+	clustertest.Must(t, err)
 	defer os.RemoveAll(dir)
-	must(t, os.Chmod(dir, 0o711))
+	clustertest.Must(t, os.Chmod(dir, 0o711))
 	start := func() (*cluster.Cluster, *postgres.Store, store.Ownership) {
 		c, err := cluster.Start(t.Context(), cluster.Options{Install: install, Dir: dir})
-		must(t, err)
+		clustertest.Must(t, err)
 		access, err := c.EnsureDatabase(t.Context(), "app")
-		must(t, err)
+		clustertest.Must(t, err)
 		s, err := postgres.Open(t.Context(), postgres.Options{URL: access.OwnerURL(), Log: slog.New(slog.DiscardHandler)})
-		must(t, err)
+		clustertest.Must(t, err)
 		own, err := s.Acquire(t.Context())
-		must(t, err)
+		clustertest.Must(t, err)
 		return c, s, own
 	}
 	c, s, own := start()
 	queues, err := s.Declare(t.Context(), []string{"jobs"})
-	must(t, err)
+	clustertest.Must(t, err)
 	const group, enough = 100, 20
 	acked := map[int64]bool{}
 	sent := map[int64]bool{}
@@ -58,19 +58,19 @@ func TestServerKilledUnderSends(t *testing.T) {
 	}
 	<-own.Lost
 	<-c.Done()
-	must(t, s.Close(context.Background()))
+	clustertest.Must(t, s.Close(context.Background()))
 	_ = c.Stop(context.Background())
 
 	c, s, again := start()
 	defer func() {
-		must(t, s.Close(context.Background()))
-		must(t, c.Stop(context.Background()))
+		clustertest.Must(t, s.Close(context.Background()))
+		clustertest.Must(t, c.Stop(context.Background()))
 	}()
 	if again.Store != own.Store || again.Epoch <= own.Epoch {
 		t.Errorf("ownership %+v after %+v", again, own)
 	}
 	rows, err := s.ReadReady(t.Context(), queues[0].ID, 0, 1<<62, 1_000_000, 1<<30)
-	must(t, err)
+	clustertest.Must(t, err)
 	for part := range slices.Chunk(rows, group) {
 		first := part[0].Seq
 		if len(part) != group || part[group-1].Seq != first+group-1 || !sent[first] {

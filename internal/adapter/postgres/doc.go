@@ -12,8 +12,8 @@
 // Rows that SQL enqueued wait in the inbox table, because they commit in any order; the owner moves them to their
 // queues and numbers them.
 //
-// Connections must reach PostgreSQL directly or through a pooler in session mode: locks and prepared statements belong to
-// a session.
+// Connections must reach PostgreSQL directly: locks, settings and prepared statements belong to a session. Package
+// preflight judges that, and all else that a server of the user's own must be like.
 package postgres
 
 //go:generate env CGO_ENABLED=0 go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate

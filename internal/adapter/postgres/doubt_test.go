@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
@@ -30,11 +31,11 @@ func newOwner(t *testing.T) *owner {
 	options := d.options()
 	options.URL = url
 	s, err := postgres.Open(t.Context(), options)
-	must(t, err)
+	clustertest.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		must(t, s.Close(ctx))
+		clustertest.Must(t, s.Close(ctx))
 	})
 	o := &owner{Store: s, d: d, proxy: p}
 	o.acquire(t)
@@ -44,10 +45,10 @@ func newOwner(t *testing.T) *owner {
 func (o *owner) acquire(t *testing.T) {
 	t.Helper()
 	own, err := o.Acquire(t.Context())
-	must(t, err)
+	clustertest.Must(t, err)
 	queues, err := o.Declare(t.Context(), []string{"jobs"})
-	must(t, err)
-	must(t, o.Reserve(t.Context(), own.NextSeq+1_000_000))
+	clustertest.Must(t, err)
+	clustertest.Must(t, o.Reserve(t.Context(), own.NextSeq+1_000_000))
 	o.own, o.queue, o.next = own, queues[0].ID, own.NextSeq
 }
 
@@ -63,7 +64,7 @@ func (o *owner) rows(n int) []store.Row {
 func (o *owner) stored(t *testing.T) []store.Row {
 	t.Helper()
 	rows, err := o.ReadReady(t.Context(), o.queue, 0, 1<<62, 1_000_000, 1<<30)
-	must(t, err)
+	clustertest.Must(t, err)
 	return rows
 }
 
@@ -94,10 +95,10 @@ func TestAppendInDoubt(t *testing.T) {
 	for name, kind := range breakages {
 		for trigger, n := range map[string]int{insertTrigger: 3, copyTrigger: 200} {
 			t.Run(fmt.Sprintf("%s, %d rows", name, n), func(t *testing.T) {
-				must(t, o.Append(t.Context(), o.warm(&want), nil))
+				clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 				rows := o.rows(n)
 				struck := o.proxy.arm(trigger, kind)
-				must(t, o.Append(t.Context(), rows, nil))
+				clustertest.Must(t, o.Append(t.Context(), rows, nil))
 				<-struck
 				want = append(want, rows...)
 				o.wantStored(t, want)
@@ -118,7 +119,7 @@ func TestCopyCutInTheMiddle(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(3_000)
 	struck := o.proxy.arm("PGCOPY", lostRequest)
-	must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	<-struck
 	o.wantStored(t, rows)
 }
@@ -128,12 +129,12 @@ func TestApplyInDoubt(t *testing.T) {
 	for name, kind := range breakages {
 		t.Run(name, func(t *testing.T) {
 			rows := o.rows(5)
-			must(t, o.Append(t.Context(), rows, nil))
+			clustertest.Must(t, o.Append(t.Context(), rows, nil))
 			o.next++
 			moved := o.next
 			struck := o.proxy.arm(deleteTrigger, kind)
 			key := func(i int) store.Key { return store.Key{Queue: o.queue, Seq: rows[i].Seq} }
-			must(t, o.Apply(t.Context(), &store.Change{
+			clustertest.Must(t, o.Apply(t.Context(), &store.Change{
 				Delete: []store.Key{key(0)},
 				Retry:  []store.Retry{{Key: key(1), Failures: 1, VisibleAt: 5}},
 				Move:   []store.Move{{From: key(2), To: store.Key{Queue: o.queue, Seq: moved}}},
@@ -143,12 +144,12 @@ func TestApplyInDoubt(t *testing.T) {
 			last.Seq, last.Origin = moved, rows[2].Seq
 			o.wantStored(t, []store.Row{rows[3], rows[4], last})
 			due, err := o.ReadDue(t.Context(), o.queue, store.Due{}, 10, 10, 1<<20)
-			must(t, err)
+			clustertest.Must(t, err)
 			if len(due) != 1 || due[0].Seq != rows[1].Seq {
 				t.Errorf("due: %+v", due)
 			}
 			expired, err := o.Expire(t.Context(), o.queue, 0, 1<<62, 100)
-			must(t, err)
+			clustertest.Must(t, err)
 			if len(expired) != 4 {
 				t.Errorf("%d messages were left, want 4", len(expired))
 			}
@@ -160,10 +161,10 @@ func TestApplyInDoubt(t *testing.T) {
 func TestExpireInDoubt(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(3)
-	must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	struck := o.proxy.arm(deleteTrigger, lostReply)
 	got, err := o.Expire(t.Context(), o.queue, 0, 1<<62, 2)
-	must(t, err)
+	clustertest.Must(t, err)
 	<-struck
 	if diff := cmp.Diff([]store.Expired{{Seq: rows[0].Seq, Bytes: 2}, {Seq: rows[1].Seq, Bytes: 2}}, got); diff != "" {
 		t.Errorf("expired (-want +got):\n%s", diff)
@@ -176,20 +177,20 @@ func TestDrainInDoubt(t *testing.T) {
 	app := o.d.app(t)
 	for name, kind := range breakages {
 		t.Run(name, func(t *testing.T) {
-			exec(t, app, "SELECT runlot_queue.send_batch('jobs', ARRAY['1', '2', '3']::jsonb[])")
+			clustertest.Exec(t, app, "SELECT runlot_queue.send_batch('jobs', ARRAY['1', '2', '3']::jsonb[])")
 			struck := o.proxy.arm(drainTrigger, kind)
 			rows, err := o.Drain(t.Context(), o.next+1, time.Now(), 10)
-			must(t, err)
+			clustertest.Must(t, err)
 			<-struck
 			if len(rows) != 3 {
 				t.Fatalf("drained %+v", rows)
 			}
 			o.next += 3
 			o.wantStored(t, rows)
-			must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
+			clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 		})
 	}
-	if n := one[int](t, o.d.connect(t), "SELECT count(*) FROM runlot_queue.inbox"); n != 0 {
+	if n := clustertest.One[int](t, o.d.connect(t), "SELECT count(*) FROM runlot_queue.inbox"); n != 0 {
 		t.Errorf("%d rows are left in the inbox", n)
 	}
 }
@@ -205,13 +206,13 @@ func keysOf(rows []store.Row) []store.Key {
 // A session that still works when its connection is cut is ended before the store looks, so that it cannot commit later.
 func TestDoubtEndsTheOldSession(t *testing.T) {
 	o := newOwner(t)
-	must(t, o.Append(t.Context(), o.rows(1), nil))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 	before := o.stored(t)
 	watch := o.d.connect(t)
-	writer := one[int32](t, watch, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'INSERT INTO runlot_queue.message%'`)
+	writer := clustertest.One[int32](t, watch, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'INSERT INTO runlot_queue.message%'`)
 	holder := o.d.connect(t)
-	exec(t, holder, "BEGIN")
-	exec(t, holder, "LOCK TABLE runlot_queue.message IN SHARE MODE")
+	clustertest.Exec(t, holder, "BEGIN")
+	clustertest.Exec(t, holder, "LOCK TABLE runlot_queue.message IN SHARE MODE")
 	rows := o.rows(2)
 	struck := o.proxy.arm(insertTrigger, cutAtOnce)
 	done := make(chan error, 1)
@@ -219,12 +220,12 @@ func TestDoubtEndsTheOldSession(t *testing.T) {
 	<-struck
 	// The repeated Append waits for the lock; the session that waited before it is gone.
 	const waiting = `SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE relation = 'runlot_queue.message'::regclass AND NOT granted`
-	until(t, func() []int32 { return one[[]int32](t, watch, waiting) }, func(p []int32) bool { return len(p) == 1 && p[0] != writer })
-	if one[bool](t, watch, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", writer) {
+	until(t, func() []int32 { return clustertest.One[[]int32](t, watch, waiting) }, func(p []int32) bool { return len(p) == 1 && p[0] != writer })
+	if clustertest.One[bool](t, watch, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", writer) {
 		t.Error("the session whose connection broke is still there")
 	}
-	exec(t, holder, "COMMIT")
-	must(t, <-done)
+	clustertest.Exec(t, holder, "COMMIT")
+	clustertest.Must(t, <-done)
 	o.wantStored(t, append(before, rows...))
 }
 
@@ -250,7 +251,7 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 	app := o.d.app(t)
 	giveUp := func(t *testing.T, trigger string, write func(ctx context.Context) error) {
 		t.Helper()
-		must(t, o.Append(t.Context(), o.warm(&want), nil))
+		clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		struck := o.proxy.arm(trigger, lostReply)
@@ -259,24 +260,24 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 		go func() { done <- write(ctx) }()
 		<-struck
 		watch := o.d.connect(t)
-		until(t, func() int { return one[int](t, watch, "SELECT count(*) FROM runlot_queue.message") }, func(n int) bool { return n > len(want) })
+		until(t, func() int { return clustertest.One[int](t, watch, "SELECT count(*) FROM runlot_queue.message") }, func(n int) bool { return n > len(want) })
 		cancel()
 		if err := <-done; fault.KindOf(err) != fault.Unavailable {
 			t.Fatalf("a write that was given up: %v, want a fault of kind unavailable", err)
 		}
 		o.proxy.setRefuse(false)
-		must(t, o.Append(t.Context(), o.warm(&want), nil))
+		clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 		o.wantStored(t, want)
 	}
 	t.Run("append", func(t *testing.T) {
 		rows := o.rows(100)
 		giveUp(t, copyTrigger, func(ctx context.Context) error { return o.Append(ctx, rows, nil) })
 		// The same rows may be appended again.
-		must(t, o.Append(t.Context(), rows, nil))
-		must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
+		clustertest.Must(t, o.Append(t.Context(), rows, nil))
+		clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	})
 	t.Run("drain", func(t *testing.T) {
-		exec(t, app, "SELECT runlot_queue.send_batch('jobs', ARRAY['1', '2', '3']::jsonb[])")
+		clustertest.Exec(t, app, "SELECT runlot_queue.send_batch('jobs', ARRAY['1', '2', '3']::jsonb[])")
 		first := o.next + 1
 		o.next += 10
 		giveUp(t, drainTrigger, func(ctx context.Context) error {
@@ -284,7 +285,7 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 			return err
 		})
 		rows, err := o.Drain(t.Context(), o.next+1, time.Now(), 10)
-		must(t, err)
+		clustertest.Must(t, err)
 		if len(rows) != 3 || string(rows[0].Body) != "1" || string(rows[2].Body) != "3" {
 			t.Errorf("drained %+v", rows)
 		}
@@ -295,19 +296,19 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 func TestFrozenOwnerIsFenced(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(2)
-	must(t, o.Append(t.Context(), rows[:1], nil))
+	clustertest.Must(t, o.Append(t.Context(), rows[:1], nil))
 	o.proxy.freeze()
 	done := make(chan error, 1)
 	go func() { done <- o.Append(t.Context(), rows[1:], nil) }()
 	// The server ends the session of a machine that is gone; here it is ended by hand.
 	admin := o.d.connect(t)
-	exec(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted
+	clustertest.Exec(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	other := o.d.open(t)
 	own, err := other.Acquire(t.Context())
-	must(t, err)
+	clustertest.Must(t, err)
 	const sessions = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`
-	if n := one[int](t, admin, sessions, fmt.Sprintf("runlot/%d", o.own.Epoch)); n != 0 {
+	if n := clustertest.One[int](t, admin, sessions, fmt.Sprintf("runlot/%d", o.own.Epoch)); n != 0 {
 		t.Errorf("%d sessions of the earlier owner are left", n)
 	}
 	o.proxy.thaw()
@@ -316,7 +317,7 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 	}
 	<-o.own.Lost
 	got, err := other.ReadReady(t.Context(), o.queue, 0, 1<<62, 10, 1<<20)
-	must(t, err)
+	clustertest.Must(t, err)
 	if diff := cmp.Diff(rows[:1], got); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
@@ -328,9 +329,9 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 // A session that is opened after another node has raised the epoch refuses to write, even before its store has noticed.
 func TestEpochFencesNewSessions(t *testing.T) {
 	o := newOwner(t)
-	must(t, o.Append(t.Context(), o.rows(1), nil))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 	before := o.stored(t)
-	exec(t, o.d.connect(t), "UPDATE runlot_queue.owner SET epoch = epoch + 1")
+	clustertest.Exec(t, o.d.connect(t), "UPDATE runlot_queue.owner SET epoch = epoch + 1")
 	struck := o.proxy.arm(insertTrigger, lostRequest)
 	err := o.Append(t.Context(), o.rows(1), nil)
 	<-struck

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -28,7 +29,7 @@ func TestOpenTwiceAndAtOnce(t *testing.T) {
 		}()
 	}
 	for range cap(done) {
-		must(t, <-done)
+		clustertest.Must(t, <-done)
 	}
 }
 
@@ -37,7 +38,7 @@ func TestOpenRefuses(t *testing.T) {
 	d.open(t)
 	change := func(edit func(u *url.URL)) string {
 		u, err := url.Parse(d.access.OwnerURL())
-		must(t, err)
+		clustertest.Must(t, err)
 		edit(u)
 		return u.String()
 	}
@@ -66,8 +67,8 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.before != "" {
-				exec(t, conn, c.before)
-				defer exec(t, conn, c.after)
+				clustertest.Exec(t, conn, c.before)
+				defer clustertest.Exec(t, conn, c.after)
 			}
 			options := d.options()
 			options.URL = c.url
@@ -86,18 +87,18 @@ func TestOpenRefuses(t *testing.T) {
 func TestCommitsAreSynchronous(t *testing.T) {
 	d := newDatabase(t)
 	conn := d.connect(t)
-	exec(t, conn, "ALTER ROLE "+pgx.Identifier{d.access.Owner.User}.Sanitize()+" SET synchronous_commit = off")
+	clustertest.Exec(t, conn, "ALTER ROLE "+pgx.Identifier{d.access.Owner.User}.Sanitize()+" SET synchronous_commit = off")
 	o := &owner{Store: d.open(t), d: d}
 	o.acquire(t)
-	must(t, o.Append(t.Context(), o.rows(1), nil))
-	exec(t, conn, `CREATE TABLE runlot_queue.witness (setting text);
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
+	clustertest.Exec(t, conn, `CREATE TABLE runlot_queue.witness (setting text);
 		CREATE FUNCTION runlot_queue.witness() RETURNS trigger LANGUAGE plpgsql AS
 			'BEGIN INSERT INTO runlot_queue.witness VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END';
 		CREATE TRIGGER witness AFTER INSERT OR DELETE ON runlot_queue.message EXECUTE FUNCTION runlot_queue.witness()`)
 	rows := o.rows(1)
-	must(t, o.Append(t.Context(), rows, nil))
-	must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
-	if got := one[[]string](t, conn, "SELECT array_agg(setting) FROM runlot_queue.witness"); !slices.Equal(got, []string{"on", "on"}) {
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
+	if got := clustertest.One[[]string](t, conn, "SELECT array_agg(setting) FROM runlot_queue.witness"); !slices.Equal(got, []string{"on", "on"}) {
 		t.Errorf("writes ran with synchronous_commit %v", got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 )
 
 // proxy stands between a store and PostgreSQL and breaks connections at chosen moments.
@@ -46,13 +48,13 @@ const (
 func newProxy(t *testing.T, d *database) (*proxy, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "runlot-proxy-")
-	must(t, err)
+	clustertest.Must(t, err)
 	u, err := url.Parse(d.access.OwnerURL())
-	must(t, err)
+	clustertest.Must(t, err)
 	name := ".s.PGSQL." + strconv.Itoa(d.access.Port)
 	p := &proxy{dir: dir, server: filepath.Join(d.access.SocketDir, name), conns: map[net.Conn]struct{}{}}
 	p.listener, err = net.Listen("unix", filepath.Join(dir, name))
-	must(t, err)
+	clustertest.Must(t, err)
 	p.work.Go(p.accept)
 	t.Cleanup(func() {
 		_ = p.listener.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -37,9 +38,9 @@ func newDirect(t *testing.T) *owner {
 func storeSession(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	config, err := session.Parse(url)
-	must(t, err)
+	clustertest.Must(t, err)
 	conn, err := session.Open(t.Context(), config, session.IdleName)
-	must(t, err)
+	clustertest.Must(t, err)
 	t.Cleanup(func() { session.Close(context.Background(), conn) })
 	return conn
 }
@@ -52,7 +53,7 @@ func (o *owner) drain(t *testing.T) []string {
 func (o *owner) drainUpTo(t *testing.T, limit int) []string {
 	t.Helper()
 	rows, err := o.Drain(t.Context(), o.next+1, time.Now(), limit)
-	must(t, err)
+	clustertest.Must(t, err)
 	o.next += int64(len(rows))
 	bodies := make([]string, len(rows))
 	for i := range rows {
@@ -64,26 +65,26 @@ func (o *owner) drainUpTo(t *testing.T, limit int) []string {
 func TestSendFollowsTheTransaction(t *testing.T) {
 	o := newDirect(t)
 	app := o.d.app(t)
-	exec(t, app, "CREATE TABLE public.orders (id int)")
+	clustertest.Exec(t, app, "CREATE TABLE public.orders (id int)")
 	for _, end := range []string{"ROLLBACK", "COMMIT"} {
-		exec(t, app, "BEGIN")
-		exec(t, app, "INSERT INTO public.orders VALUES (1)")
-		exec(t, app, sendSQL, "jobs", `{"order":1}`)
+		clustertest.Exec(t, app, "BEGIN")
+		clustertest.Exec(t, app, "INSERT INTO public.orders VALUES (1)")
+		clustertest.Exec(t, app, sendSQL, "jobs", `{"order":1}`)
 		if got := o.drain(t); len(got) != 0 {
 			t.Fatalf("%s: delivered before its commit: %v", end, got)
 		}
-		exec(t, app, end)
+		clustertest.Exec(t, app, end)
 		want := map[string]int{"ROLLBACK": 0, "COMMIT": 1}[end]
 		if got := o.drain(t); len(got) != want {
 			t.Fatalf("%s: drained %v", end, got)
 		}
 	}
 	// A savepoint that is rolled back takes its message with it.
-	exec(t, app, "BEGIN; SAVEPOINT a")
-	exec(t, app, sendSQL, "jobs", "1")
-	exec(t, app, "ROLLBACK TO a")
-	exec(t, app, sendSQL, "jobs", "2")
-	exec(t, app, "COMMIT")
+	clustertest.Exec(t, app, "BEGIN; SAVEPOINT a")
+	clustertest.Exec(t, app, sendSQL, "jobs", "1")
+	clustertest.Exec(t, app, "ROLLBACK TO a")
+	clustertest.Exec(t, app, sendSQL, "jobs", "2")
+	clustertest.Exec(t, app, "COMMIT")
 	if got := o.drain(t); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("after a savepoint: %v", got)
 	}
@@ -105,7 +106,7 @@ func TestInboxInAnyOrderOfCommits(t *testing.T) {
 		i := random.IntN(sessions)
 		switch conn := conns[i]; {
 		case open[i] == nil:
-			exec(t, conn, "BEGIN")
+			clustertest.Exec(t, conn, "BEGIN")
 			open[i] = []string{}
 			if random.IntN(2) == 0 {
 				break
@@ -113,13 +114,13 @@ func TestInboxInAnyOrderOfCommits(t *testing.T) {
 			fallthrough
 		case random.IntN(2) == 0:
 			body := fmt.Sprint(round)
-			exec(t, conn, sendSQL, "jobs", body)
+			clustertest.Exec(t, conn, sendSQL, "jobs", body)
 			open[i] = append(open[i], body)
 		case random.IntN(4) == 0:
-			exec(t, conn, "ROLLBACK")
+			clustertest.Exec(t, conn, "ROLLBACK")
 			open[i] = nil
 		default:
-			exec(t, conn, "COMMIT")
+			clustertest.Exec(t, conn, "COMMIT")
 			want = append(want, open[i]...)
 			open[i] = nil
 		}
@@ -134,7 +135,7 @@ func TestInboxInAnyOrderOfCommits(t *testing.T) {
 	}
 	for i, conn := range conns {
 		if open[i] != nil {
-			exec(t, conn, "COMMIT")
+			clustertest.Exec(t, conn, "COMMIT")
 			want = append(want, open[i]...)
 		}
 	}
@@ -153,11 +154,11 @@ func TestInboxInAnyOrderOfCommits(t *testing.T) {
 func TestInboxMarkAndLongTransactions(t *testing.T) {
 	o := newDirect(t)
 	app, reader, writer := o.d.app(t), o.d.app(t), o.d.app(t)
-	exec(t, reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-	exec(t, reader, "SELECT count(*) FROM runlot_queue.messages")
+	clustertest.Exec(t, reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+	clustertest.Exec(t, reader, "SELECT count(*) FROM runlot_queue.messages")
 	step := func() {
 		t.Helper()
-		exec(t, app, sendSQL, "jobs", "1")
+		clustertest.Exec(t, app, sendSQL, "jobs", "1")
 		if got := o.drain(t); len(got) != 1 {
 			t.Fatalf("drained %v", got)
 		}
@@ -168,15 +169,15 @@ func TestInboxMarkAndLongTransactions(t *testing.T) {
 	if before == 0 {
 		t.Fatal("a reader holds the mark")
 	}
-	exec(t, writer, "BEGIN")
-	exec(t, writer, sendSQL, "jobs", `"late"`)
+	clustertest.Exec(t, writer, "BEGIN")
+	clustertest.Exec(t, writer, sendSQL, "jobs", `"late"`)
 	step()
 	step()
-	late := one[int64](t, o.d.connect(t), "SELECT last_value FROM runlot_queue.inbox_id_seq") - 2
+	late := clustertest.One[int64](t, o.d.connect(t), "SELECT last_value FROM runlot_queue.inbox_id_seq") - 2
 	if o.InboxLow() >= late {
 		t.Fatalf("the mark %d passed the id %d of an open transaction", o.InboxLow(), late)
 	}
-	exec(t, writer, "COMMIT")
+	clustertest.Exec(t, writer, "COMMIT")
 	if got := o.drain(t); !slices.Equal(got, []string{`"late"`}) {
 		t.Fatalf("drained %v", got)
 	}
@@ -220,8 +221,8 @@ func TestSendRefuses(t *testing.T) {
 	if got := o.drain(t); len(got) != 0 {
 		t.Fatalf("refused messages arrived: %v", got)
 	}
-	exec(t, app, sendSQL, "jobs", largest)
-	exec(t, app, "SELECT runlot_queue.send('jobs', 'null', '24 hours')")
+	clustertest.Exec(t, app, sendSQL, "jobs", largest)
+	clustertest.Exec(t, app, "SELECT runlot_queue.send('jobs', 'null', '24 hours')")
 	if got := o.drain(t); !slices.Equal(got, []string{largest, "null"}) {
 		t.Errorf("drained %d messages, want the largest body and the longest delay", len(got))
 	}
@@ -250,13 +251,13 @@ func TestViewOfMessages(t *testing.T) {
 	}
 	rows[1].VisibleAt = time.Now().Add(time.Hour).UnixMilli()
 	rows[2].VisibleAt, rows[2].Failures = 1, 3
-	must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	moved := o.next + 1
-	must(t, o.Apply(t.Context(), &store.Change{Move: []store.Move{{
+	clustertest.Must(t, o.Apply(t.Context(), &store.Change{Move: []store.Move{{
 		From: store.Key{Queue: o.queue, Seq: rows[0].Seq}, To: store.Key{Queue: o.queue, Seq: moved},
 	}}}))
 	app := o.d.app(t)
-	exec(t, app, sendSQL, "jobs", `{"in":"box"}`)
+	clustertest.Exec(t, app, sendSQL, "jobs", `{"in":"box"}`)
 	type message struct {
 		Queue, State, Format string
 		Attempts, Size       int
@@ -264,20 +265,20 @@ func TestViewOfMessages(t *testing.T) {
 	}
 	got := map[string]message{}
 	result, err := app.Query(t.Context(), "SELECT coalesce(id, ''), queue, state, format, attempts, size, body::text FROM runlot_queue.messages")
-	must(t, err)
+	clustertest.Must(t, err)
 	var id string
 	var m message
 	_, err = pgx.ForEachRow(result, []any{&id, &m.Queue, &m.State, &m.Format, &m.Attempts, &m.Size, &m.Body}, func() error {
 		got[id] = m
 		return nil
 	})
-	must(t, err)
+	clustertest.Must(t, err)
 	want := map[string]message{"": {"jobs", "inbox", "json", 0, len(`{"in": "box"}`), `{"in": "box"}`}}
 	for i, b := range bodies {
 		w := message{"jobs", "visible", b.format.String(), int(rows[i].Failures), len(b.body), b.want}
 		if b.want == "" {
 			text, err := json.Marshal(b.body)
-			must(t, err)
+			clustertest.Must(t, err)
 			w.Body = string(text)
 		}
 		if i == 1 {
@@ -305,12 +306,12 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			continue
 		}
 		description, err := conn.Prepare(t.Context(), name, sql)
-		must(t, err)
+		clustertest.Must(t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL,", len(description.ParamOIDs)), ",")
 		result, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s (%s)", pgx.Identifier{name}.Sanitize(), nulls), pgx.QueryExecModeSimpleProtocol)
-		must(t, err)
+		clustertest.Must(t, err)
 		lines, err := pgx.CollectRows(result, pgx.RowTo[string])
-		must(t, err)
+		clustertest.Must(t, err)
 		plan := strings.Join(lines, "\n")
 		if !strings.Contains(plan, "using "+index[name]) || !cond.MatchString(plan) || strings.Contains(plan, "Seq Scan on message") {
 			t.Errorf("%s does not go through %s:\n%s", name, index[name], plan)
@@ -322,22 +323,22 @@ func TestPlansUseTheIndexes(t *testing.T) {
 func TestReadsStartAboveDeadRows(t *testing.T) {
 	o := newDirect(t)
 	reader := o.d.app(t)
-	exec(t, reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-	exec(t, reader, "SELECT count(*) FROM runlot_queue.messages")
+	clustertest.Exec(t, reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+	clustertest.Exec(t, reader, "SELECT count(*) FROM runlot_queue.messages")
 	for range 4 {
 		dead := o.rows(5_000)
-		must(t, o.Append(t.Context(), dead, nil))
-		must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(dead)}))
+		clustertest.Must(t, o.Append(t.Context(), dead, nil))
+		clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(dead)}))
 	}
 	cursor := o.next
-	must(t, o.Append(t.Context(), o.rows(10), nil))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(10), nil))
 	conn := storeSession(t, o.d.access.OwnerURL())
 	pages := func(after int64) int {
 		var plan []struct {
 			Plan map[string]any `json:"Plan"`
 		}
-		text := one[string](t, conn, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+postgres.ReadReadySQL, pgx.QueryExecModeSimpleProtocol, o.queue, after, o.next, 100, 1<<20)
-		must(t, json.Unmarshal([]byte(text), &plan))
+		text := clustertest.One[string](t, conn, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+postgres.ReadReadySQL, pgx.QueryExecModeSimpleProtocol, o.queue, after, o.next, 100, 1<<20)
+		clustertest.Must(t, json.Unmarshal([]byte(text), &plan))
 		pages := 0.0
 		for _, kind := range []string{"Shared Hit Blocks", "Shared Read Blocks"} {
 			n, _ := plan[0].Plan[kind].(float64)
@@ -360,17 +361,17 @@ func TestSizesAreKnownWithoutReading(t *testing.T) {
 	for i := range rows {
 		rows[i].Format, rows[i].Body = queue.Bytes, slices.Repeat([]byte{1}, 100_000)
 	}
-	must(t, o.Append(t.Context(), rows, nil))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	conn := o.d.connect(t)
-	text := one[string](t, conn, "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT) SELECT sum(octet_length(body)) FROM runlot_queue.message", pgx.QueryExecModeSimpleProtocol)
+	text := clustertest.One[string](t, conn, "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT) SELECT sum(octet_length(body)) FROM runlot_queue.message", pgx.QueryExecModeSimpleProtocol)
 	if strings.Contains(text, "toast") {
 		t.Errorf("counting reads bodies: %s", text)
 	}
 	const toast = `SELECT pg_stat_get_blocks_fetched(reltoastrelid) FROM pg_class WHERE oid = 'runlot_queue.message'::regclass`
-	exec(t, conn, "SELECT pg_stat_force_next_flush()")
-	before := one[int64](t, conn, toast)
-	exec(t, conn, "SELECT sum(octet_length(body)) FROM runlot_queue.message; SELECT pg_stat_force_next_flush()")
-	if after := one[int64](t, conn, toast); after != before {
+	clustertest.Exec(t, conn, "SELECT pg_stat_force_next_flush()")
+	before := clustertest.One[int64](t, conn, toast)
+	clustertest.Exec(t, conn, "SELECT sum(octet_length(body)) FROM runlot_queue.message; SELECT pg_stat_force_next_flush()")
+	if after := clustertest.One[int64](t, conn, toast); after != before {
 		t.Errorf("counting read %d pages of bodies", after-before)
 	}
 }

@@ -42,14 +42,14 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open checks the server, brings the schema up to date, grants AppRole its rights and returns the store. It fails with a
-// fault of kind Environment for what an operator can mend, and Unavailable when the server does not answer.
+// Open brings the schema up to date, grants AppRole its rights and returns the store. What the server must be like is for
+// package preflight to judge before. It fails with a fault of kind Environment for what an operator can mend, and Unavailable when the server does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	config, err := session.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := schema.Prepare(ctx, config, o.AppRole, o.Log); err != nil {
+	if err := schema.Prepare(ctx, config, o.AppRole); err != nil {
 		return nil, err
 	}
 	s := &Store{config: config, node: o.Node, log: o.Log, acquiring: make(chan struct{}, 1)}

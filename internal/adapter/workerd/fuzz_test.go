@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -17,7 +18,7 @@ func detached(log func(Line)) *Process {
 	done := make(chan struct{})
 	close(done)
 	return &Process{
-		spec: Spec{Log: log}, log: slog.New(slog.DiscardHandler), calls: newCalls(), failures: reason.NewFailures(), uncaught: uncaught.New(),
+		spec: Spec{Log: log}, log: slog.New(slog.DiscardHandler), calls: calls.New(), failures: reason.NewFailures(), uncaught: uncaught.New(),
 		done: done, once: map[string]struct{}{},
 	}
 }
@@ -43,7 +44,7 @@ func FuzzResult(f *testing.F) {
 			return
 		}
 		p := detached(nil)
-		r, err := p.settle(t.Context(), p.calls.begin(marks(messages), "d"), &answer, nil, len(messages))
+		r, err := p.settle(t.Context(), p.calls.Begin(marks(messages), "d"), &answer, nil, len(messages))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func FuzzTail(f *testing.F) {
 		}
 		var lines []Line
 		p := detached(func(l Line) { lines = append(lines, l) })
-		entry := p.calls.begin([]string{"m 1"}, "d")
+		entry := p.calls.Begin([]string{"m 1"}, "d")
 		p.tailed(&event)
 		if most := len(event.Logs) + len(event.Exceptions) + 1; len(lines) > most || len(lines) < len(event.Exceptions) {
 			t.Errorf("%d lines of %d logs and %d exceptions", len(lines), len(event.Logs), len(event.Exceptions))
@@ -103,7 +104,7 @@ func FuzzTail(f *testing.F) {
 			}
 		}
 		select {
-		case e := <-entry.exception:
+		case e := <-entry.Exception:
 			if e != nil && len(event.Exceptions) == 0 {
 				t.Errorf("an exception from nowhere: %+v", e)
 			}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/adapter/workerd/resident"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -74,7 +76,7 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	c.cmd.WaitDelay = time.Second
 	c.cmd.SysProcAttr = sysProcAttr()
 	started := make(chan error)
-	go c.run(started)
+	go c.run(started, int64(r.wallMiB)<<20)
 	err = <-started
 	_ = controlEnd.Close()
 	if err != nil {
@@ -113,9 +115,12 @@ func waitListening(control *os.File, sockets int, listening chan<- struct{}) {
 
 // run starts the process and reaps it. It keeps its thread: the death of the thread that started a child is what the
 // kernel takes for the death of its parent.
-func (c *child) run(started chan<- error) {
+func (c *child) run(started chan<- error, wall int64) {
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	err := c.cmd.Start()
+	if err == nil {
+		_ = resident.Wall(c.cmd.Process.Pid, wall) // what fails is the start itself: the process has ended
+	}
 	started <- err
 	if err != nil {
 		return
@@ -138,14 +143,18 @@ type output struct {
 	text  []byte
 	// closed drops everything from now on.
 	closed bool
-	// failures reads on, when it is set.
+	// failures reads on, and so does untold, when it is set.
 	failures *reason.Reader
+	untold   *untold.Lines
 }
 
 // Write implements io.Writer; it never fails.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.untold != nil {
+		_, _ = o.untold.Write(p) // it never fails
+	}
 	if o.closed {
 		return len(p), nil
 	}
@@ -174,6 +183,13 @@ func (o *output) follow(report func(id, text string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failures = reason.NewReader(report)
+}
+
+// keep gives lines what comes from now on, too.
+func (o *output) keep(lines *untold.Lines) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.untold = lines
 }
 
 // close makes the output drop what comes.

@@ -1,12 +1,15 @@
 package workerd
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/dispatch"
 )
 
 func TestErrorsInLogsHaveTheirStack(t *testing.T) {
@@ -216,5 +219,47 @@ func TestALogDoesNotWaitForAReasonThatDoesNotCome(t *testing.T) {
 	w := run(t, `export default { queue() { throw new Error("internal error; reference = abc and internal error; reference = def"); } };`, nil)
 	if got := w.deliver(t, "d", jsons(`1`)...); got.Error.Message != "internal error; reference = abc and internal error; reference = def" {
 		t.Errorf("error %+v", got.Error)
+	}
+}
+
+// TestLogsOfAKilledProcess: what a handler said before its process was killed comes, and once; what was told before does not
+// come again.
+func TestLogsOfAKilledProcess(t *testing.T) {
+	w := run(t, `export default { async queue(batch) {
+  console.log("first %s\nof two lines", batch.messages[0].id.slice(-1)); console.warn("warned");
+  if (batch.messages[0].body === "die") { console.log("dying"); console.error("badly"); for (;;) {} }
+} };`, func(r *Runtime, _ *Spec) { r.pingEvery, r.pingTime = 50*time.Millisecond, 250*time.Millisecond })
+	w.deliver(t, "d1", message(1, queue.JSON, "1"))
+	w.logs.find(t, "warned")
+	if _, err := w.Deliver(t.Context(), delivery("d2", message(2, queue.JSON, `"die"`))); !errors.Is(err, dispatch.ErrLost) {
+		t.Fatal(err)
+	}
+	lines := w.logs.list()
+	got := make([]string, len(lines))
+	for i, line := range lines {
+		got[i] = line.Level + " " + line.Text
+	}
+	want := []string{"info first 1\nof two lines", "warn warned", "info first 2", "info of two lines", "info dying", "warn warned", "warn badly"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTheLogsOfADeliveryComeWhole before it is said that they have come, and before its exception.
+func TestTheLogsOfADeliveryComeWhole(t *testing.T) {
+	logged := make(chan string, 10)
+	w := run(t, `export default { queue(batch) {
+  if (batch.messages[0].body === 1) return;
+  console.log("one"); console.log("two"); throw new Error("three");
+} };`, func(_ *Runtime, s *Spec) { s.Develop, s.Logged = true, func(delivery string) { logged <- delivery } })
+	w.deliver(t, "quiet", jsons(`1`)...)
+	if got := <-logged; got != "quiet" {
+		t.Errorf("%q was logged", got)
+	}
+	if result := w.deliver(t, "loud", jsons(`2`)...); result.Outcome != queue.Failed || len(w.logs.list()) != 3 {
+		t.Errorf("%+v with %d lines", result, len(w.logs.list()))
+	}
+	if got := <-logged; got != "loud" {
+		t.Errorf("%q was logged", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,13 @@ func (l *lines) add(line Line) {
 	case l.more <- struct{}{}:
 	default:
 	}
+}
+
+// list returns what was logged so far.
+func (l *lines) list() []Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
 }
 
 // forget drops what was logged so far.

@@ -10,13 +10,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/inflight"
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
+	"github.com/runlot/runlot/internal/adapter/workerd/resident"
 	"github.com/runlot/runlot/internal/adapter/workerd/uncaught"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Process is one running worker. Its methods may be called from several goroutines.
@@ -26,9 +30,11 @@ type Process struct {
 	log     *slog.Logger
 	place   *place.Place
 	child   *child
-	calls   *calls
+	calls   *calls.Calls
 	// failures are those that workerd reports on stderr.
 	failures *reason.Failures
+	// said and warned are what the worker wrote to its console and the tail has not told of yet.
+	said, warned untold.Lines
 	// uncaught are errors of fetch handlers that an answer waits for.
 	uncaught *uncaught.Errors
 	// host serves what workerd calls back: queue bindings and the tail.
@@ -70,7 +76,7 @@ const (
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: where, calls: newCalls(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: calls.New(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(where.Socket(routerSocket), 1),
@@ -129,6 +135,8 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	p.child = c
 	stdout, stderr := c.stdout.take(), c.stderr.take()
+	c.stdout.keep(&p.said)
+	c.stderr.keep(&p.warned)
 	c.stdout.close()
 	c.stderr.follow(p.reported)
 	if p.spec.Log != nil {
@@ -138,6 +146,7 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	p.log.Info("worker started", "pid", c.cmd.Process.Pid)
 	p.tasks.Go(p.watch)
+	p.tasks.Go(p.watchMemory)
 	go p.wait() //nolint:contextcheck // the process outlives the context of its start
 	return nil
 }
@@ -183,6 +192,12 @@ func (p *Process) bound(w http.ResponseWriter, r *http.Request) {
 // wait notes the end of the process and cleans up after it.
 func (p *Process) wait() {
 	<-p.child.exited
+	p.mu.Lock()
+	asked := p.draining && p.reason == ""
+	p.mu.Unlock()
+	if p.spec.Log != nil && !asked {
+		p.untold()
+	}
 	why := reason.Exit(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
 	p.mu.Lock()
 	p.ended = true
@@ -283,9 +298,16 @@ func (p *Process) watch() {
 			continue
 		}
 		if misses++; misses == queue.PingMisses {
-			p.kill(fmt.Sprintf("it did not answer for %d s: a loop in a handler, or out of memory", max(1, int(time.Since(answered).Seconds()))))
+			p.kill(fmt.Sprintf("it did not answer for %s: a loop in a handler, or out of memory", span.Text(max(time.Second, time.Since(answered).Truncate(time.Second)))))
 			return
 		}
+	}
+}
+
+// watchMemory kills the process when it has more memory than it may.
+func (p *Process) watchMemory() {
+	if size := resident.Watch(p.alive, p.child.cmd.Process.Pid, int64(p.runtime.processMiB)<<20, queue.MemoryEvery); size > 0 {
+		p.kill(fmt.Sprintf("it used %d MiB of memory, and a worker may use %d MiB: ArrayBuffers count, and what is kept from one call to the next", size>>20, p.runtime.processMiB))
 	}
 }
 

@@ -48,6 +48,9 @@ type Spec struct {
 	// Log takes what the worker logs and what it does not catch, from several goroutines. It must not block for long: the
 	// text of a delivery's exception is behind it. Nil drops the lines.
 	Log func(Line)
+	// Logged is called when everything that a delivery logged is in Log, with Develop only, and not for every delivery: the
+	// logs of one may not come. It must not block. Nil is fine.
+	Logged func(delivery string)
 	// MapStack is nil when the bundle has no source map.
 	MapStack MapStack
 	// Dir is a folder for the configuration of the process. It has to exist and should be readable by its owner only. Each
@@ -78,7 +81,7 @@ type Runtime struct {
 	log    *slog.Logger
 	// Patience and memory, less in tests.
 	startTime, probeTime, pingEvery, pingTime, cancelGrace time.Duration
-	heapMiB                                                int
+	heapMiB, processMiB, wallMiB                           int
 }
 
 // New returns a runtime that uses the workerd binary at this path. The binary is not touched before the first start.
@@ -87,7 +90,7 @@ func New(binary string, log *slog.Logger) *Runtime {
 		binary: binary, log: log,
 		startTime: queue.StartTime, probeTime: queue.ProbeTime,
 		pingEvery: queue.PingEvery, pingTime: queue.PingTime, cancelGrace: queue.CancelGrace,
-		heapMiB: queue.HeapMiB,
+		heapMiB: queue.HeapMiB, processMiB: queue.ProcessMiB, wallMiB: queue.ProcessWallMiB,
 	}
 }
 

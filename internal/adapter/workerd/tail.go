@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -41,97 +40,6 @@ type tailLog struct {
 	Text      string `json:"text"`
 }
 
-// call is an invocation of a handler by this process, under way or recent.
-type call struct {
-	// marks are how the tail may name it; delivery is the ID of a delivery, "" for a scheduled run.
-	marks    []string
-	delivery string
-	// exception takes the first thing that the invocation threw, or nil when its trace holds none. Buffered, sent to once.
-	exception chan *dispatch.Exception
-	reported  bool
-}
-
-// calls finds the invocation that a tail event belongs to. It holds what is under way and the last RecentDeliveries marks.
-type calls struct {
-	mu     sync.Mutex
-	active map[string]*call
-	recent map[string]*call
-	// order holds the marks of recent, oldest first, as a ring.
-	order [queue.RecentDeliveries]string
-	next  int
-}
-
-func newCalls() *calls {
-	return &calls{active: map[string]*call{}, recent: map[string]*call{}}
-}
-
-// messageMark is how the tail names a delivery: its first message and that message's attempt.
-func messageMark(m *queue.Message) string {
-	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
-}
-
-// cronMark is how the tail names a scheduled run.
-func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
-
-// begin registers an invocation.
-func (c *calls) begin(marks []string, delivery string) *call {
-	entry := &call{marks: marks, delivery: delivery, exception: make(chan *dispatch.Exception, 1)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range marks {
-		c.active[mark] = entry
-	}
-	return entry
-}
-
-// end moves an invocation to the recent ones.
-func (c *calls) end(entry *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range entry.marks {
-		if c.active[mark] == entry {
-			delete(c.active, mark)
-		}
-		delete(c.recent, c.order[c.next])
-		c.order[c.next] = mark
-		c.recent[mark] = entry
-		c.next = (c.next + 1) % len(c.order)
-	}
-}
-
-// find returns the invocation with this mark, or nil.
-func (c *calls) find(mark string) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if entry := c.active[mark]; entry != nil {
-		return entry
-	}
-	return c.recent[mark]
-}
-
-// report gives an invocation its exception, the first time only.
-func (c *calls) report(entry *call, exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !entry.reported {
-		entry.reported = true
-		entry.exception <- exception
-	}
-}
-
-// reportAll gives every delivery under way the same exception: that of a worker without a queue handler, which never ran
-// and so never named its delivery.
-func (c *calls) reportAll(exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, entry := range c.active {
-		if entry.delivery != "" && !entry.reported {
-			entry.reported = true
-			entry.exception <- exception
-		}
-	}
-}
-
 // serveTail takes one post of the tail.
 func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, queue.MaxTailBody))
@@ -151,13 +59,13 @@ func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 func (p *Process) tailed(event *tailEvent) {
 	mark := event.Mark
 	if event.Kind == "scheduled" {
-		mark = cronMark(event.Cron, event.ScheduledTime)
+		mark = calls.CronMark(event.Cron, event.ScheduledTime)
 	}
 	line := Line{Event: event.Kind, Queue: event.Queue}
-	var entry *call
+	var entry *calls.Call
 	if event.Kind == "queue" || event.Kind == "scheduled" {
-		if entry = p.calls.find(mark); entry != nil {
-			line.Delivery = entry.delivery
+		if entry = p.calls.Find(mark); entry != nil {
+			line.Delivery = entry.Delivery
 		}
 	}
 	var first *dispatch.Exception
@@ -170,28 +78,42 @@ func (p *Process) tailed(event *tailEvent) {
 			first = exception
 		}
 		l := line
-		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), "error", true, location
+		l.Time, l.Level, l.Uncaught, l.Location = time.UnixMilli(e.Timestamp), levelError, true, location
 		l.Text = exception.Name + ": " + exception.Message
 		if stack != "" {
 			l.Text += "\n" + stack
 		}
 		uncaught = append(uncaught, l)
 	}
+	// What a delivery logged stands before how it ended.
+	p.logged(event, &line, uncaught)
 	switch {
 	case event.Kind == eventFetch:
 		if first != nil {
 			p.uncaught.Add(first)
 		}
 	case entry != nil:
-		p.calls.report(entry, first)
+		entry.Report(first)
+		if p.spec.Logged != nil && entry.Delivery != "" {
+			p.spec.Logged(entry.Delivery)
+		}
 	case first != nil && noHandler.MatchString(first.Message):
-		p.calls.reportAll(first)
+		p.calls.ReportAll(first)
 	}
+}
+
+// logged hands the lines of one invocation on, each like line.
+func (p *Process) logged(event *tailEvent, line *Line, uncaught []Line) {
 	if p.spec.Log == nil {
 		return
 	}
 	for _, l := range event.Logs {
-		out := line
+		if l.Level == levelWarn || l.Level == levelError {
+			p.warned.Told(l.Text)
+		} else {
+			p.said.Told(l.Text)
+		}
+		out := *line
 		out.Time, out.Level = time.UnixMilli(l.Timestamp), level(l.Level)
 		out.Text, out.Location = p.logText(l.Text)
 		if out.Location == "" && strings.HasPrefix(out.Text, rejection) && strings.Contains(out.Text, frames) {
@@ -208,7 +130,7 @@ func (p *Process) tailed(event *tailEvent) {
 		p.spec.Log(l)
 	}
 	if event.Truncated {
-		out := line
+		out := *line
 		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
@@ -221,6 +143,7 @@ const eventFetch = "fetch"
 const (
 	levelDebug = "debug"
 	levelWarn  = "warn"
+	levelError = "error"
 )
 
 // rejection begins the line of a rejected promise that nothing awaits, as render/js/setup.mjs writes it.
@@ -276,10 +199,24 @@ func (p *Process) reported(id, text string) {
 	})
 }
 
+// untold hands on what a process that was killed wrote and its tail did not come to tell.
+func (p *Process) untold() {
+	for _, o := range []struct {
+		from  *untold.Lines
+		level string
+	}{{&p.said, level("log")}, {&p.warned, levelWarn}} {
+		for _, text := range o.from.Rest() {
+			line := Line{Time: time.Now(), Level: o.level}
+			line.Text, line.Location = p.logText(text)
+			p.spec.Log(line)
+		}
+	}
+}
+
 // level brings a console method into the four levels.
 func level(console string) string {
 	switch console {
-	case levelDebug, levelWarn, "error":
+	case levelDebug, levelWarn, levelError:
 		return console
 	default:
 		return "info"

@@ -22,7 +22,7 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 		case len(given) < least:
 			return Usage("%s needs %s", c.CommandPath(), what)
 		case len(given) > most && most == 0:
-			return Usage("%s takes no argument, not %q", c.CommandPath(), given[0])
+			return Usage("%s takes no argument, not %s", c.CommandPath(), Quoted(given[0]))
 		case len(given) > most:
 			return Usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}
@@ -56,7 +56,7 @@ func FlagError(c *cobra.Command, err error) error {
 		if invalid.GetFlag().Value.Type() == "int" {
 			kind = "number"
 		}
-		return Usage("--%s takes a %s, not %q", name, kind, invalid.GetValue())
+		return Usage("--%s takes a %s, not %s", name, kind, Quoted(invalid.GetValue()))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -78,7 +78,7 @@ func HelpOrUnknown(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return c.Help()
 	}
-	text := fmt.Sprintf("unknown command %q for %q", given[0], c.CommandPath())
+	text := fmt.Sprintf("unknown command %s for %q", Quoted(given[0]), c.CommandPath())
 	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}

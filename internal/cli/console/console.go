@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/daemon"
 )
 
@@ -73,7 +74,7 @@ func (c *Console) Started(s *daemon.Summary) {
 		c.out.Printf("\n")
 		c.queues(s)
 	}
-	ready := "ready in " + terminal.Duration(s.Took)
+	ready := "ready in " + span.Text(s.Took)
 	if s.Postgres != "" {
 		ready += " · PostgreSQL " + s.Postgres
 	}
@@ -169,7 +170,7 @@ func consumer(q *daemon.QueueSummary, several bool) terminal.Cell {
 		return terminal.Cell{Text: text, Style: terminal.Dim}
 	}
 	k := q.Consumer
-	text := fmt.Sprintf("batches of %d or %s, ", k.BatchSize, terminal.Duration(k.BatchTimeout))
+	text := fmt.Sprintf("batches of %d or %s, ", k.BatchSize, span.Text(k.BatchTimeout))
 	if k.BatchTimeout == 0 {
 		text = fmt.Sprintf("batches of up to %d, ", k.BatchSize)
 	}
@@ -214,7 +215,7 @@ func (c *Console) batch(at string, r *daemon.Record) {
 	}
 	left := c.label(r.App, r.Queue) + "  "
 	counts := batchCounts(r)
-	took := terminal.Duration(r.Duration)
+	took := span.Text(r.Duration)
 	// time, queue, outcome padded to the longest ("timeout"), counts, and the duration at a fixed column.
 	pad := max(1, min(c.out.Width(), 100)-indent-utf8.RuneCountInString(left)-9-utf8.RuneCountInString(counts)-utf8.RuneCountInString(took))
 	c.out.Printf("%s%s%s%s%s%s\n", at, c.out.Paint(terminal.Bold, left), c.out.Paint(style, fmt.Sprintf("%-9s", r.Outcome)),
@@ -328,7 +329,7 @@ func (c *Console) Live(app, version string, took time.Duration, reload bool) {
 	if !reload {
 		return
 	}
-	c.event(terminal.Cyan, fmt.Sprintf("%s reloaded as version %s in %s", app, version, terminal.Duration(took)))
+	c.event(terminal.Cyan, fmt.Sprintf("%s reloaded as version %s in %s", app, version, span.Text(took)))
 }
 
 // Failed implements daemon.Observer.

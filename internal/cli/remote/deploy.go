@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/daemon"
 )
 
@@ -96,7 +97,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			if asJSON {
 				return command.JSON(c, deployed{uploaded, d})
 			}
-			fmt.Fprintf(out, "Deployed version %d in %s\n", d.Version.Number, terminal.Duration(time.Since(began)))
+			fmt.Fprintf(out, "Deployed version %d in %s\n", d.Version.Number, span.Text(time.Since(began)))
 			for _, url := range d.URLs {
 				fmt.Fprintf(out, "  %s\n", url)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Versions lists what was uploaded.
@@ -96,7 +97,7 @@ consumers that it does not have stop, and their messages stay.`,
 			if asJSON {
 				return command.JSON(c, done)
 			}
-			_, err = fmt.Fprintf(command.Stdout(c), "%s is back on version %d, in %s\n", name, done.Version.Number, terminal.Duration(time.Since(began)))
+			_, err = fmt.Fprintf(command.Stdout(c), "%s is back on version %d, in %s\n", name, done.Version.Number, span.Text(time.Since(began)))
 			return err
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -207,31 +206,6 @@ func Clean(text string) string {
 			return r
 		}
 	}, text)
-}
-
-// Duration writes d in the unit that reads best: "850 µs", "12 ms", "3.4 s", "2 min", "1 h 5 min".
-func Duration(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < 10*time.Second:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return joinUnits(int(d/time.Minute), "min", int(d%time.Minute/time.Second), "s")
-	default:
-		return joinUnits(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "min")
-	}
-}
-
-func joinUnits(a int, unitA string, b int, unitB string) string {
-	if b == 0 {
-		return fmt.Sprintf("%d %s", a, unitA)
-	}
-	return fmt.Sprintf("%d %s %d %s", a, unitA, b, unitB)
 }
 
 // Count writes n with a thin space between thousands.

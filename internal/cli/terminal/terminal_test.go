@@ -3,7 +3,6 @@ package terminal_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -55,25 +54,6 @@ func TestPaintIsPlainWithoutColour(t *testing.T) {
 	out.Colour = true
 	if got := out.Paint(terminal.Red, "x"); got != "\x1b[31mx\x1b[0m" {
 		t.Errorf("with colour: %q", got)
-	}
-}
-
-func TestDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		850 * time.Microsecond:          "850 µs",
-		12*time.Millisecond + 900:       "12 ms",
-		3400 * time.Millisecond:         "3.4 s",
-		2 * time.Second:                 "2 s",
-		42 * time.Second:                "42 s",
-		2 * time.Minute:                 "2 min",
-		2*time.Minute + 5*time.Second:   "2 min 5 s",
-		time.Hour + 5*time.Minute:       "1 h 5 min",
-		24 * time.Hour:                  "24 h",
-		9*time.Second + 940_000_000*0.1: "9.1 s",
-	} {
-		if got := terminal.Duration(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
 	}
 }
 

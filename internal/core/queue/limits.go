@@ -90,7 +90,8 @@ const (
 	// ErrorBackoffFirst and ErrorBackoffMax are the waits after batches that could not run, doubling.
 	ErrorBackoffFirst = time.Second
 	ErrorBackoffMax   = time.Minute
-	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements.
+	// SettleGrace is how long a stopping dispatcher still waits for the commit of its last settlements, and after it its
+	// database.
 	SettleGrace = 5 * time.Second
 	// StoreRetryFirst and StoreRetryMax are the waits between two tries at a store that does not answer.
 	StoreRetryFirst = 50 * time.Millisecond
@@ -207,6 +208,13 @@ const (
 	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
+	// ProcessMiB is the memory that one worker process may have resident, in MiB: its heap, ArrayBuffers, WebAssembly, and the
+	// runtime itself. MemoryEvery is the rhythm at which it is looked at; a process with more is killed.
+	ProcessMiB  = 1_024
+	MemoryEvery = 250 * time.Millisecond
+	// ProcessWallMiB is the private memory that one worker process may set aside, in MiB; an allocation beyond it fails. The
+	// runtime sets about 550 MiB aside that it does not use.
+	ProcessWallMiB = 2_048
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
 	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
@@ -227,6 +235,8 @@ const (
 	RuntimeConnections = 256
 	// ExceptionWait is how long the result of a failed handler waits for the text of its exception.
 	ExceptionWait = time.Second
+	// LogWait is how long the line of a batch waits for the lines that its handler logged, in a development run.
+	LogWait = 500 * time.Millisecond
 	// RecentDeliveries is the number of ended deliveries of one process whose late logs can still be attributed.
 	RecentDeliveries = 1024
 	// WatchQuiet is how long no file may change before the changes are reported, WatchWait the longest that they wait.
@@ -237,6 +247,21 @@ const (
 	WatchFolders = 4_096
 	// MaxBuildMessages is the most errors, and the most warnings, of one build that are shown.
 	MaxBuildMessages = 20
+)
+
+// Bounds of the public door of an app.
+const (
+	// PublicConnections is the most connections that clients hold to one app at a time. One more is answered with status 503
+	// and told to come back after PublicRetryAfter.
+	PublicConnections = 4_096
+	PublicRetryAfter  = time.Second
+	// PublicRefusalTime is how long a client that is refused may take to read so.
+	PublicRefusalTime = 2 * time.Second
+	// PublicHeaderTime and PublicHeaderBytes bound the head of a request, from its first byte on.
+	PublicHeaderTime  = 10 * time.Second
+	PublicHeaderBytes = 64 << 10
+	// PublicIdle is how long a connection stays open between two requests.
+	PublicIdle = 75 * time.Second
 )
 
 // Bounds of configuration files.

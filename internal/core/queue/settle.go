@@ -3,6 +3,8 @@ package queue
 import (
 	"fmt"
 	"time"
+
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Outcome is how a batch ended. Every batch has exactly one.
@@ -105,8 +107,8 @@ func Settle(c *Consumer, messages []Message, outcome Outcome, report *Report, er
 			if asked != nil && d.Verdict == Retry {
 				var clamped bool
 				if d.Delay, clamped = ClampDelay(*asked); clamped {
-					warnings = append(warnings, fmt.Sprintf("retry delay of %s for message %s is outside 0–%d seconds; %s is used",
-						*asked, m.ID, int(MaxDelay/time.Second), d.Delay))
+					warnings = append(warnings, fmt.Sprintf("retry delay of %d seconds for message %s is outside 0 to %d; %s is used",
+						int64(*asked/time.Second), m.ID, int64(MaxDelay/time.Second), span.Text(d.Delay)))
 				}
 			}
 			decisions[i] = d

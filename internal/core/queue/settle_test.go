@@ -145,9 +145,9 @@ func TestSettleDelayIsClamped(t *testing.T) {
 		warning string
 	}{
 		{"lowest", 0, 0, ""},
-		{"below", -time.Second, 0, "-1s"},
+		{"below", -time.Second, 0, "-1 seconds"},
 		{"highest", 24 * time.Hour, 24 * time.Hour, ""},
-		{"above", 24*time.Hour + time.Second, 24 * time.Hour, "24h0m1s"},
+		{"above", 24*time.Hour + time.Second, 24 * time.Hour, "86401 seconds"},
 	}
 	for _, test := range tests {
 		for _, report := range []*Report{

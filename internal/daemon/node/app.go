@@ -185,6 +185,9 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 		Public: true, AllowPrivate: a.n.o.AllowPrivate, Develop: a.n.o.Develop, Dir: state.RunDir(a.n.o.State),
 		Log: func(line workerd.Line) { a.n.o.Observer.Line(m.Name, &line) },
 	}
+	if a.n.inOrder != nil {
+		spec.Logged = a.n.inOrder.Logged
+	}
 	if spec.MapStack, err = StackMapper(loaded.Bundle); err != nil {
 		return nil, err
 	}
@@ -284,7 +287,7 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: history.Recorder{Observer: a.n.o.Observer, Ledger: db.records}, log: a.log,
+			recorder: history.Recorder{Observer: a.n.records, Ledger: db.records}, log: a.log,
 		}
 		switch {
 		case a.process != nil:

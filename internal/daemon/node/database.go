@@ -70,17 +70,20 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 		select {
 		case <-ctx.Done():
 			d.set(nil)
-			d.stopBroker(b, func() {
+			err := d.stopBroker(b, func() {
 				d.stopRecords()
 				closeStore()
 			})
+			if f := fault.From(err); f != nil && f.Code == broker.CodeUnsettled {
+				d.notice("database " + d.name + ": " + f.Message)
+			}
 			return
 		case <-b.Done():
 		}
 		d.set(nil)
 		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
 		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
-		d.stopBroker(b, closeStore)
+		_ = d.stopBroker(b, closeStore) // it is in the log
 		wait := queue.Backoff{First: queue.StoreRetryFirst, Max: queue.StoreRetryMax}
 		for try := 1; ; try++ {
 			var err error
@@ -124,7 +127,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	names := d.queues
 	d.mu.Unlock()
 	if err := b.Declare(ctx, names); err != nil {
-		d.stopBroker(b, closeStore)
+		_ = d.stopBroker(b, closeStore) // it is in the log
 		return nil, nil, err
 	}
 	return b, closeStore, nil
@@ -146,13 +149,17 @@ func (d *database) stopRecords() {
 	d.records.Stop(ctx)
 }
 
-func (d *database) stopBroker(b *broker.Broker, closeStore func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
+// stopBroker stops a broker. Its dispatchers have waited for their settlements before; what the database does not take in as
+// much time again is left.
+func (d *database) stopBroker(b *broker.Broker, closeStore func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.SettleGrace)
 	defer cancel()
-	if err := b.Stop(ctx); err != nil {
+	err := b.Stop(ctx)
+	if err != nil {
 		d.log.Warn("the queues did not stop cleanly", "error", fault.Detail(err))
 	}
 	closeStore()
+	return err
 }
 
 // Stop ends deliveries and sends, and waits. Twice is fine.

@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/history"
+	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -73,6 +74,9 @@ type Node struct {
 	servers *servers.Servers
 	gate    *binding.Gate
 	budget  *dispatch.Budget
+	// records takes how batches ended; while one develops, it brings that behind their logs.
+	records dispatch.Recorder
+	inOrder *inorder.Recorder // nil otherwise
 
 	mu         sync.Mutex
 	isolations map[string]*dispatch.Isolation // by app; guarded by mu
@@ -86,6 +90,11 @@ func New(o Options) *Node {
 	n := &Node{
 		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
+	}
+	n.records = o.Observer
+	if o.Develop {
+		n.inOrder = inorder.New(o.Observer)
+		n.records = n.inOrder
 	}
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
@@ -102,6 +111,9 @@ func (n *Node) Stop() {
 		db.Stop()
 	}
 	n.servers.Stop()
+	if n.inOrder != nil {
+		n.inOrder.Flush()
+	}
 }
 
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.

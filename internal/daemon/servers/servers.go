@@ -14,10 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/adapter/postgres/preflight"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -138,9 +137,9 @@ func (s *Servers) own(ctx context.Context, name, url string) (Access, error) {
 	for _, warning := range report.Warnings {
 		s.warn("database " + name + ": " + warning)
 	}
-	config, err := pgx.ParseConfig(url)
+	config, err := session.Parse(url)
 	if err != nil {
-		return Access{}, fmt.Errorf("address of database %s: %w", name, err)
+		return Access{}, err
 	}
 	port := strconv.Itoa(int(config.Port))
 	app := workerd.Database{Network: "tcp", Address: net.JoinHostPort(config.Host, port), Name: config.Database, User: config.User, Password: config.Password}

@@ -49,6 +49,8 @@ type Broker struct {
 	settles settleList
 	// guard counts operations and refuses sends at the bounds.
 	guard *usage.Guard
+	// unsettled counts the messages whose settlement was given up; it belongs to the settle goroutine until that has ended.
+	unsettled int
 	// book holds what is known of every queue.
 	book *backlog.Book
 	// counted is closed when the messages that were there at the start are in the counts of the queues.
@@ -96,6 +98,9 @@ func New(o Options) *Broker {
 	b.settles.closed = errNotRunning
 	return b
 }
+
+// CodeUnsettled is the code of the fault of a Stop that left results unsaved.
+const CodeUnsettled = "unsettled"
 
 // Codes of faults that no producer sees.
 const (
@@ -212,7 +217,8 @@ func (b *Broker) Err() error {
 }
 
 // Stop refuses new sends, closes the lanes, commits what waits until ctx ends, and gives the ownership back. What is
-// still under lease then is delivered again by the next owner. Calling it twice is fine; it also cleans up after a loss.
+// still under lease then is delivered again by the next owner; results that could not be committed until then are named by a
+// fault of kind Timeout with CodeUnsettled. Calling it twice is fine; it also cleans up after a loss.
 func (b *Broker) Stop(ctx context.Context) error {
 	b.stopOnce.Do(func() { b.stopErr = b.stop(ctx) })
 	return b.stopErr
@@ -252,7 +258,15 @@ func (b *Broker) stop(ctx context.Context) error {
 	if !lost {
 		err = errors.Join(b.saveMarks(ctx), b.guard.Save(ctx))
 	}
-	return errors.Join(err, b.release(ctx))
+	return errors.Join(b.unsettledFault(), err, b.release(ctx))
+}
+
+// unsettledFault says what the end of the broker leaves to be delivered again although a handler was done with it.
+func (b *Broker) unsettledFault() error {
+	if b.unsettled == 0 {
+		return nil
+	}
+	return fault.New(fault.Timeout, CodeUnsettled, "the results of %d messages could not be saved; they will be delivered again", b.unsettled)
 }
 
 // lastContext is ctx, or a short one of its own when ctx has ended: giving back what is held is worth a last try.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -123,7 +124,7 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 	defer cancel()
 	if err := b.commitCall(patience, c); err != nil {
 		if errors.Is(err, errSendTimeout) {
-			err = fault.New(fault.Unavailable, queue.CodeOverloaded, "queue %q did not accept the messages within %s", queueName, queue.SendTimeout).
+			err = fault.New(fault.Unavailable, queue.CodeOverloaded, "queue %q did not accept the messages within %s", queueName, span.Text(queue.SendTimeout)).
 				WithHint("try again shortly").WithCause(err)
 		}
 		return queue.Metrics{}, err
@@ -342,7 +343,7 @@ func (f *flusher) drain() time.Duration {
 	if err != nil {
 		pause := max(f.drainWait.Step(), queue.InboxEvery)
 		if b.work.Err() == nil {
-			b.log.Warn("cannot take over what SQL enqueued; trying again", "error", fault.Detail(err), "after", pause)
+			b.log.Warn("cannot take over what SQL enqueued; trying again", "error", fault.Detail(err), "after", span.Text(pause))
 		}
 		return pause
 	}

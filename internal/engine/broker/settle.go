@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -133,8 +134,14 @@ func (b *Broker) settleLoop() {
 	}
 	err := context.Cause(b.work)
 	for _, one := range append(s.refused, b.settles.take(nil, math.MaxInt)...) {
-		one.done(err)
+		s.giveUp(one, err)
 	}
+}
+
+// giveUp tells that a settlement will not be carried out any more, because the broker ends.
+func (s *settler) giveUp(one *settlement, err error) {
+	s.b.unsettled += len(one.decisions)
+	one.done(err)
 }
 
 // settle carries a group out. When the store refuses it as a whole, its members are carried out one by one.
@@ -155,7 +162,7 @@ func (s *settler) settle(group []*settlement) {
 	case err == nil:
 	case s.b.over(err) != nil:
 		for _, one := range work {
-			one.done(err)
+			s.giveUp(one, err)
 		}
 	default:
 		s.settleEach(work)
@@ -168,9 +175,9 @@ func (s *settler) settleEach(group []*settlement) {
 		switch {
 		case err == nil:
 		case s.b.over(err) != nil:
-			one.done(err)
+			s.giveUp(one, err)
 		default:
-			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", queue.StoreRetryMax)
+			s.b.log.Error("a batch cannot be settled; trying again", "queue", one.q.Name, "error", fault.Detail(err), "after", span.Text(queue.StoreRetryMax))
 			s.refused = append(s.refused, one)
 			s.retryAt = time.Now().Add(queue.StoreRetryMax)
 		}

@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,34 @@ func TestRefusedSettlementDoesNotStopOthers(t *testing.T) {
 		check(t, <-done)
 		if took := time.Since(began); took != 2*queue.StoreRetryMax {
 			t.Errorf("the refused one was settled after %s, want two pauses", took)
+		}
+	})
+}
+
+// TestStopSaysWhatItLeaves: a database that takes no settlement any more holds a stop up to its bound, and what is delivered
+// again is counted.
+func TestStopSaysWhatItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, broker.Bounds{})
+		l := r.lane("a")
+		r.send("a", draft("1"), draft("2"), draft("3"))
+		batch, _ := next(t, l, 3, 0)
+		r.db.SetFaults(func(string) memory.Fault { return memory.Fault{Err: errors.New("the schema is gone")} })
+		told := make(chan error, 1)
+		l.Settle(batch, decide(batch, queue.Ack, 0), "", func(err error) { told <- err })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), queue.SettleGrace)
+		defer cancel()
+		begin := time.Now()
+		err := r.b.Stop(ctx)
+		if f := fault.From(err); f == nil || f.Code != broker.CodeUnsettled || !strings.Contains(f.Message, "3 messages") {
+			t.Errorf("Stop: %v", err)
+		}
+		if took := time.Since(begin); took > queue.SettleGrace+queue.ReleaseTime {
+			t.Errorf("Stop took %s", took)
+		}
+		if <-told == nil {
+			t.Error("the settlement was taken")
 		}
 	})
 }

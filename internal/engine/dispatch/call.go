@@ -8,6 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // ending is how a handler call ended.
@@ -91,7 +92,7 @@ func (d *Dispatcher) judge(ctx context.Context, id string, result *Result, err e
 	case errors.Is(err, ErrGone):
 		return ending{unseen: true}
 	case errors.Is(cause, errHandlerTime):
-		return ending{outcome: queue.TimedOut, reason: fmt.Sprintf("the handler did not finish within %s and was cancelled", d.consumer.HandlerTime)}
+		return ending{outcome: queue.TimedOut, reason: fmt.Sprintf("the handler did not finish within %s and was cancelled", span.Text(d.consumer.HandlerTime))}
 	case err == nil && result != nil:
 		e := ending{outcome: queue.Failed, report: &result.Report, exception: result.Error}
 		if result.Outcome == queue.OK {

@@ -199,8 +199,8 @@ func (d *Dispatcher) nudge() {
 }
 
 // Stop ends the work: no batch is taken from now on; handlers that run may finish until ctx ends and are cancelled then
-// (outcome lost, without blame for their messages); their settlements are waited for, up to queue.SettleGrace past the
-// end of ctx. It returns when no handler runs and no goroutine is left. The error is a fault of kind Timeout when
+// (outcome lost, without blame for their messages); their settlements are waited for, up to queue.SettleGrace after the last
+// handler has ended. It returns when no handler runs and no goroutine is left. The error is a fault of kind Timeout when
 // settlements had not committed by then: the messages are delivered again unless the lane still commits them. Calling it
 // twice is fine; the second call waits like the first.
 func (d *Dispatcher) Stop(ctx context.Context) error {
@@ -222,7 +222,7 @@ func (d *Dispatcher) Stop(ctx context.Context) error {
 	d.finished = true
 	d.closeSettled()
 	d.mu.Unlock()
-	return d.awaitSettled(ctx)
+	return d.awaitSettled()
 }
 
 // closeSettled reports that nothing is left to settle, once nothing can be added any more.
@@ -233,12 +233,7 @@ func (d *Dispatcher) closeSettled() {
 	}
 }
 
-func (d *Dispatcher) awaitSettled(ctx context.Context) error {
-	select {
-	case <-d.settled:
-		return nil
-	case <-ctx.Done():
-	}
+func (d *Dispatcher) awaitSettled() error {
 	grace := time.NewTimer(queue.SettleGrace)
 	defer grace.Stop()
 	select {

@@ -124,7 +124,7 @@ func TestHowCallsEnd(t *testing.T) {
 		},
 		"too slow": {
 			script: lasting(time.Hour, queue.OK), outcome: queue.TimedOut,
-			reason:    "the handler did not finish within 35s and was cancelled",
+			reason:    "the handler did not finish within 35 s and was cancelled",
 			decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), kept(2, 10*time.Second, 1, 0)},
 		},
 		"too slow, and a result that comes late": {
@@ -132,7 +132,7 @@ func TestHowCallsEnd(t *testing.T) {
 				<-ctx.Done()
 				return &dispatch.Result{Outcome: queue.OK, Report: queue.Report{AckAll: true}}, nil
 			},
-			outcome: queue.TimedOut, reason: "the handler did not finish within 35s and was cancelled",
+			outcome: queue.TimedOut, reason: "the handler did not finish within 35 s and was cancelled",
 			decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), kept(2, 10*time.Second, 1, 0)},
 		},
 		"too slow, and the process had to be killed": {
@@ -141,7 +141,7 @@ func TestHowCallsEnd(t *testing.T) {
 				time.Sleep(queue.CancelGrace)
 				return nil, dispatch.ErrLost
 			},
-			outcome: queue.TimedOut, reason: "the handler did not finish within 35s and was cancelled",
+			outcome: queue.TimedOut, reason: "the handler did not finish within 35 s and was cancelled",
 			decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), kept(2, 10*time.Second, 1, 0)},
 		},
 	} {

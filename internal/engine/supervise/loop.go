@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // loop is the one goroutine that decides which process serves.
@@ -159,7 +160,7 @@ func (l *loop[V, P]) backOff(reason error) {
 	wait := queue.Backoff{First: queue.RestartFirst, Max: queue.RestartMax}.Delay(l.failures)
 	l.retry.Reset(wait)
 	l.become(State[V]{Phase: Restarting, Version: l.version, Restarts: l.restarts, NextTry: time.Now().Add(wait), Reason: reason})
-	l.options.Log.Warn("the worker is not running", "reason", reason, "retry_in", wait.String())
+	l.options.Log.Warn("the worker is not running", "reason", reason, "retry_in", span.Text(wait))
 }
 
 // startAgain starts the version's process in the background.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Reasons of OnDown that are on purpose.
@@ -250,7 +251,7 @@ func (s *Supervisor[V, P]) start(ctx context.Context, version V) (P, error) {
 	defer cancel()
 	process, err := s.options.Start(ctx, version)
 	if err != nil && errors.Is(context.Cause(ctx), errStartTime) {
-		err = fault.New(fault.Timeout, "start_timeout", "the worker did not start within %s", queue.StartTime).WithCause(err)
+		err = fault.New(fault.Timeout, "start_timeout", "the worker did not start within %s", span.Text(queue.StartTime)).WithCause(err)
 	}
 	return process, err
 }

@@ -46,7 +46,7 @@ func TestAFailedDeploymentChangesNothing(t *testing.T) {
 		w.startTime = time.Hour
 		begin := time.Now()
 		err := w.Deploy(t.Context(), "v3")
-		if fault.KindOf(err) != fault.Timeout || err.Error() != "the worker did not start within 15s" {
+		if fault.KindOf(err) != fault.Timeout || err.Error() != "the worker did not start within 15 s" {
 			t.Errorf("a start that hangs: %v", err)
 		}
 		if took := time.Since(begin); took != queue.StartTime {

@@ -48,7 +48,10 @@ func New(log *slog.Logger) *Ingress {
 	i.stopping, i.stop = context.WithCancel(context.Background())
 	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	i.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
-	i.server = &http.Server{ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger, Handler: i}
+	i.server = &http.Server{
+		ReadHeaderTimeout: queue.PublicHeaderTime, MaxHeaderBytes: queue.PublicHeaderBytes, IdleTimeout: queue.PublicIdle,
+		ErrorLog: logger, Handler: i,
+	}
 	return i
 }
 
@@ -75,8 +78,11 @@ func (i *Ingress) Activity() (requests, active int64, last time.Time) {
 	return i.requests.Load(), i.active.Load(), last
 }
 
-// Serve takes requests from the listener, which it closes, until Stop.
-func (i *Ingress) Serve(listener net.Listener) {
+// Serve takes requests from the listener, which it closes, until Stop: from at most queue.PublicConnections connections at a
+// time.
+func (i *Ingress) Serve(listener net.Listener) { i.serve(bound(listener, queue.PublicConnections)) }
+
+func (i *Ingress) serve(listener net.Listener) {
 	if err := i.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		i.log.Error("the public address is not served any more", "error", err)
 	}

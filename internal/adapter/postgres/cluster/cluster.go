@@ -309,9 +309,13 @@ func (c *Cluster) Admin(ctx context.Context) (*pgx.Conn, error) {
 func (c *Cluster) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(c.url(database, Role{User: adminUser, Password: c.credentials.Admin}))
 	if err != nil {
-		return nil, fmt.Errorf("administrator's address: %w", err)
+		return nil, errors.New("the administrator's address cannot be read") // the parser's words may show the password
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
+	if refused(err) {
+		return nil, fault.New(fault.Environment, "credentials", "the PostgreSQL in %s refuses the administrator's password in %s", c.dir, c.credentials.path).
+			WithHint("restore that file from a backup; it belongs to the data folder beside it").WithCause(err)
+	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "postgres_connect", "PostgreSQL does not let the administrator in: %v", err).WithCause(err)
 	}

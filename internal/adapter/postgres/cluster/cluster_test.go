@@ -26,10 +26,10 @@ func TestSecondStartGoesOnWhereTheFirstStopped(t *testing.T) {
 		t.Errorf("progress was %q", told.progress)
 	}
 	access := ensure(t, c, "default")
-	conn := connect(t, access.AppURL())
-	exec1(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
+	conn := clustertest.Connect(t, access.AppURL())
+	clustertest.Exec(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
 	// An open transaction must not hold a stop up.
-	exec1(t, conn, "BEGIN; INSERT INTO kept VALUES ('never')")
+	clustertest.Exec(t, conn, "BEGIN; INSERT INTO kept VALUES ('never')")
 	stop(t, c)
 	stop(t, c)
 	<-c.Done()
@@ -50,7 +50,7 @@ func TestSecondStartGoesOnWhereTheFirstStopped(t *testing.T) {
 	if again.App.Password != access.App.Password {
 		t.Error("the password changed")
 	}
-	if got := query(t, connect(t, again.AppURL()), "SELECT string_agg(word, ',') FROM kept"); got != "here" {
+	if got := clustertest.One[string](t, clustertest.Connect(t, again.AppURL()), "SELECT string_agg(word, ',') FROM kept"); got != "here" {
 		t.Errorf("kept is %q", got)
 	}
 }
@@ -64,19 +64,19 @@ func TestSettings(t *testing.T) {
 	}
 	// What would lose messages cannot be set even by an operator; the rest can.
 	for _, sql := range []string{"fsync = off", "full_page_writes = off", "synchronous_commit = off", "listen_addresses = '*'", "checkpoint_timeout = '7min'"} {
-		exec1(t, admin, "ALTER SYSTEM SET "+sql)
+		clustertest.Exec(t, admin, "ALTER SYSTEM SET "+sql)
 	}
 	admin.Close(t.Context())
 	stop(t, c)
 	c, _ = start(t, dir)
 	access := ensure(t, c, "default")
-	conn := connect(t, access.OwnerURL())
+	conn := clustertest.Connect(t, access.OwnerURL())
 	for name, want := range map[string]string{
 		"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "listen_addresses": "",
 		"data_checksums": "on", "server_encoding": "UTF8", "password_encryption": "scram-sha-256",
 		"max_wal_size": "4GB", "jit": "off", "max_connections": strconv.Itoa(cluster.MaxConnections), "checkpoint_timeout": "7min",
 	} {
-		if got := query(t, conn, "SELECT current_setting($1)", name); got != want {
+		if got := clustertest.One[string](t, conn, "SELECT current_setting($1)", name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
@@ -151,15 +151,15 @@ func TestStartRightAfterAKilledProcess(t *testing.T) {
 func TestServerLeftBehindIsEnded(t *testing.T) {
 	dir := clustertest.Dir(t)
 	first, _ := start(t, dir)
-	conn := connect(t, ensure(t, first, "default").AppURL())
-	exec1(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
+	conn := clustertest.Connect(t, ensure(t, first, "default").AppURL())
+	clustertest.Exec(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
 	cluster.LoseFolder(first)
 	second, told := start(t, dir)
 	if !told.told("left behind") || told.told("Recovering") {
 		t.Errorf("progress was %q", told.progress)
 	}
 	<-first.Done()
-	if got := query(t, connect(t, ensure(t, second, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
+	if got := clustertest.One[string](t, clustertest.Connect(t, ensure(t, second, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
 		t.Errorf("kept is %q", got)
 	}
 }
@@ -167,7 +167,7 @@ func TestServerLeftBehindIsEnded(t *testing.T) {
 func TestSessionsLeftBehindAreEnded(t *testing.T) {
 	dir := clustertest.Dir(t)
 	first, _ := start(t, dir)
-	conn := connect(t, ensure(t, first, "default").AppURL())
+	conn := clustertest.Connect(t, ensure(t, first, "default").AppURL())
 	pid := conn.PgConn().PID()
 	busy := make(chan error, 1)
 	go func() {
@@ -179,7 +179,7 @@ func TestSessionsLeftBehindAreEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for query(t, watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE pid = $1 AND state = 'active'", pid) != "1" {
+	for clustertest.One[string](t, watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE pid = $1 AND state = 'active'", pid) != "1" {
 	}
 	watcher.Close(t.Context())
 	syscall.Kill(first.PID(), syscall.SIGKILL)
@@ -198,8 +198,8 @@ func TestSessionsLeftBehindAreEnded(t *testing.T) {
 func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 	dir := clustertest.Dir(t)
 	c, _ := start(t, dir)
-	conn := connect(t, ensure(t, c, "default").AppURL())
-	exec1(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
+	conn := clustertest.Connect(t, ensure(t, c, "default").AppURL())
+	clustertest.Exec(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
 	if c.Err() != nil {
 		t.Errorf("Err of a running server is %v", c.Err())
 	}
@@ -213,7 +213,7 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 	if !told.told("Recovering") {
 		t.Errorf("progress was %q", told.progress)
 	}
-	if got := query(t, connect(t, ensure(t, c, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
+	if got := clustertest.One[string](t, clustertest.Connect(t, ensure(t, c, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
 		t.Errorf("kept is %q", got)
 	}
 }
@@ -222,8 +222,8 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 func TestKilledSessionEndsTheServer(t *testing.T) {
 	dir := clustertest.Dir(t)
 	c, _ := start(t, dir)
-	conn := connect(t, ensure(t, c, "default").AppURL())
-	exec1(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
+	conn := clustertest.Connect(t, ensure(t, c, "default").AppURL())
+	clustertest.Exec(t, conn, "CREATE TABLE kept AS SELECT 'here' AS word")
 	syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL)
 	select {
 	case <-c.Done():
@@ -235,7 +235,7 @@ func TestKilledSessionEndsTheServer(t *testing.T) {
 	if !told.told("Recovering") {
 		t.Errorf("progress was %q", told.progress)
 	}
-	if got := query(t, connect(t, ensure(t, c, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
+	if got := clustertest.One[string](t, clustertest.Connect(t, ensure(t, c, "default").AppURL()), "SELECT word FROM kept"); got != "here" {
 		t.Errorf("kept is %q", got)
 	}
 }

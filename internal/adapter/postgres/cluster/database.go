@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -92,13 +94,35 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (Access, erro
 		return Access{}, fmt.Errorf("look for database %s: %w", name, err)
 	}
 	if complete && passwords.Ready {
-		return access, nil
+		return access, c.checkOwner(ctx, &access)
 	}
 	if err := c.makeDatabase(ctx, admin, &access); err != nil {
 		return Access{}, fmt.Errorf("make database %s: %w", name, err)
 	}
 	passwords.Ready = true
 	return access, c.remember(name, passwords)
+}
+
+// checkOwner tells a password of the owner that is not the server's for what it is: who opens the database later takes
+// its address for one that a person wrote.
+func (c *Cluster) checkOwner(ctx context.Context, access *Access) error {
+	conn, err := pgx.Connect(ctx, access.OwnerURL())
+	switch {
+	case refused(err):
+		return fault.New(fault.Environment, "credentials", "the PostgreSQL in %s refuses the password that %s has for %s of database %s",
+			c.dir, c.credentials.path, access.Owner.User, access.Database).
+			WithHint("restore that file from a backup, or remove the part %q from its \"databases\": the database then gets new passwords", access.Database).
+			WithCause(err)
+	case err == nil:
+		closeConn(ctx, conn)
+	}
+	return nil // all else is told better by who uses the database
+}
+
+// refused reports that the server did not accept a password.
+func refused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "28P01"
 }
 
 func (c *Cluster) remember(name string, passwords databasePassword) error {

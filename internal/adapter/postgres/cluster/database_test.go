@@ -18,9 +18,9 @@ import (
 
 func TestRights(t *testing.T) {
 	access, other := clustertest.NewDatabase(t), clustertest.NewDatabase(t)
-	owner, app := connect(t, access.OwnerURL()), connect(t, access.AppURL())
-	exec1(t, owner, "CREATE SCHEMA runlot_queue; CREATE TABLE runlot_queue.message (body bytea)")
-	exec1(t, app, "CREATE TABLE rows (id int); INSERT INTO rows VALUES (1); CREATE SCHEMA drizzle; CREATE TEMPORARY TABLE t (); CREATE EXTENSION pgcrypto")
+	owner, app := clustertest.Connect(t, access.OwnerURL()), clustertest.Connect(t, access.AppURL())
+	clustertest.Exec(t, owner, "CREATE SCHEMA runlot_queue; CREATE TABLE runlot_queue.message (body bytea)")
+	clustertest.Exec(t, app, "CREATE TABLE rows (id int); INSERT INTO rows VALUES (1); CREATE SCHEMA drizzle; CREATE TEMPORARY TABLE t (); CREATE EXTENSION pgcrypto")
 	admin, err := clustertest.Cluster(t).Admin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +46,8 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s: allowed", name)
 		}
 	}
-	doomed := connect(t, access.OwnerURL())
-	if got := query(t, owner, "SELECT pg_terminate_backend($1, 10000)::text", doomed.PgConn().PID()); got != "true" {
+	doomed := clustertest.Connect(t, access.OwnerURL())
+	if got := clustertest.One[string](t, owner, "SELECT pg_terminate_backend($1, 10000)::text", doomed.PgConn().PID()); got != "true" {
 		t.Errorf("the owner cannot end its own session: %s", got)
 	}
 	for _, role := range []cluster.Role{access.Owner, access.App} {
@@ -87,9 +87,9 @@ func TestEnsureDatabaseTwice(t *testing.T) {
 		}
 	}
 	// What the user changes stays.
-	exec1(t, connect(t, got[0].AppURL()), "DROP SCHEMA public")
+	clustertest.Exec(t, clustertest.Connect(t, got[0].AppURL()), "DROP SCHEMA public")
 	again := ensure(t, c, "twice")
-	if got := query(t, connect(t, again.OwnerURL()), "SELECT count(*)::text FROM pg_namespace WHERE nspname = 'public'"); got != "0" {
+	if got := clustertest.One[string](t, clustertest.Connect(t, again.OwnerURL()), "SELECT count(*)::text FROM pg_namespace WHERE nspname = 'public'"); got != "0" {
 		t.Error("the schema public came back")
 	}
 }
@@ -107,8 +107,8 @@ func TestDatabaseNames(t *testing.T) {
 			t.Errorf("%s shares the role %s", name, access.App.User)
 		}
 		seen[access.App.User] = true
-		exec1(t, connect(t, access.AppURL()), "CREATE TABLE here ()")
-		exec1(t, connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue")
+		clustertest.Exec(t, clustertest.Connect(t, access.AppURL()), "CREATE TABLE here ()")
+		clustertest.Exec(t, clustertest.Connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue")
 	}
 }
 
@@ -130,8 +130,8 @@ func TestEnsureDatabaseMendsWhatACrashLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer admin.Close(t.Context())
-			exec1(t, admin, `DROP DATABASE "default"`)
-			exec1(t, admin, `DROP ROLE "app_default"`)
+			clustertest.Exec(t, admin, `DROP DATABASE "default"`)
+			clustertest.Exec(t, admin, `DROP ROLE "app_default"`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,17 +152,50 @@ func TestEnsureDatabaseMendsWhatACrashLeft(t *testing.T) {
 			write(t, path, string(text))
 			c, _ = start(t, dir)
 			access := ensure(t, c, "default")
-			exec1(t, connect(t, access.AppURL()), "CREATE TABLE here (); DROP TABLE here")
-			exec1(t, connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue; DROP SCHEMA runlot_queue")
+			clustertest.Exec(t, clustertest.Connect(t, access.AppURL()), "CREATE TABLE here (); DROP TABLE here")
+			clustertest.Exec(t, clustertest.Connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue; DROP SCHEMA runlot_queue")
 		})
 	}
+}
+
+// TestWrongPasswordsAreThoseOfTheFile: a password that the server does not take is said to be wrong in the file that it came
+// from, and the way out that is named leads out.
+func TestWrongPasswordsAreThoseOfTheFile(t *testing.T) {
+	dir := clustertest.Dir(t)
+	c, _ := start(t, dir)
+	ensure(t, c, "default")
+	path := filepath.Join(dir, "credentials.json")
+	edit := func(change func(file map[string]any)) {
+		t.Helper()
+		stop(t, c)
+		text, err := os.ReadFile(path)
+		clustertest.Must(t, err)
+		file := map[string]any{}
+		clustertest.Must(t, json.Unmarshal(text, &file))
+		change(file)
+		text, err = json.Marshal(file)
+		clustertest.Must(t, err)
+		write(t, path, string(text))
+		c, _ = start(t, dir)
+	}
+	edit(func(file map[string]any) {
+		file["databases"].(map[string]any)["default"].(map[string]any)["owner"] = "wrong"
+	})
+	_, err := c.EnsureDatabase(t.Context(), "default")
+	faulttest.Want(t, err, fault.Environment, "credentials", path, "owner_default", "new passwords")
+	edit(func(file map[string]any) { delete(file["databases"].(map[string]any), "default") })
+	access := ensure(t, c, "default")
+	clustertest.Exec(t, clustertest.Connect(t, access.OwnerURL()), "CREATE SCHEMA runlot_queue")
+	edit(func(file map[string]any) { file["admin"] = "wrong" })
+	_, err = c.EnsureDatabase(t.Context(), "default")
+	faulttest.Want(t, err, fault.Environment, "credentials", path, "administrator", "backup")
 }
 
 func TestSecretsStayInTheirFile(t *testing.T) {
 	dir := clustertest.Dir(t)
 	c, r := start(t, dir)
 	access := ensure(t, c, "default")
-	conn := connect(t, access.AppURL())
+	conn := clustertest.Connect(t, access.AppURL())
 	if _, err := conn.Exec(t.Context(), "SELECT 'a secret of theirs' FROM nowhere"); err == nil {
 		t.Fatal("no error")
 	}

@@ -104,7 +104,7 @@ func TestOddPaths(t *testing.T) {
 			if err != nil {
 				t.Fatal(fault.Detail(err))
 			}
-			connect(t, access.AppURL())
+			clustertest.Connect(t, access.AppURL())
 		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
@@ -122,32 +121,6 @@ func stop(t *testing.T, c *cluster.Cluster) {
 	if err := c.Stop(context.Background()); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-}
-
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
-}
-
-func exec1(t *testing.T, conn *pgx.Conn, sql string) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
-	t.Helper()
-	var answer string
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
 }
 
 func ensure(t *testing.T, c *cluster.Cluster, name string) cluster.Access {

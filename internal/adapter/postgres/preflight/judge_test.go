@@ -25,12 +25,11 @@ func TestJudge(t *testing.T) {
 		"no rights":               {func(f *facts) { f.canCreate = false }, "database_rights", 0},
 		"schema made for us":      {func(f *facts) { f.canCreate, f.schemaOwned = false, &yes }, "", 0},
 		"schema of somebody else": {func(f *facts) { f.schemaOwned = &no }, "database_rights", 0},
-		"transaction pool":        {func(f *facts) { f.second, f.announced = f.first, 77 }, "database_pooler", 0},
-		"session pool":            {func(f *facts) { f.announced = 77 }, "", 1},
+		"pooler":                  {func(f *facts) { f.announced = 77 }, "database_pooler", 0},
 		"half pages":              {func(f *facts) { f.fullPageWrites = false }, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := facts{version: 18_00_04, encoding: "UTF8", fsync: true, synchronousCommit: "on", fullPageWrites: true, canCreate: true, announced: 1, first: 1, second: 2}
+			f := facts{version: 18_00_04, encoding: "UTF8", fsync: true, synchronousCommit: "on", fullPageWrites: true, canCreate: true, announced: 1, process: 1}
 			test.change(&f)
 			report, err := f.judge()
 			code := ""

@@ -9,19 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
 // MinVersion is the oldest PostgreSQL that serves, as in server_version_num.
 const MinVersion = 15_00_00
-
-// checkTimeout bounds one connection of Check when its address sets no connect_timeout.
-const checkTimeout = 10 * time.Second
 
 // Report is what Check found on a server that serves.
 type Report struct {
@@ -47,27 +44,20 @@ type facts struct {
 	canCreate         bool
 	// schemaOwned is nil when the schema does not exist, else whether the user has its owner's rights.
 	schemaOwned *bool
-	// announced is the process id that the first session was given at its start, first what its server process says of
-	// itself, second the same of another session that is open at the same time.
-	announced, first, second uint32
+	// announced is the process id that the session was given at its start, process what its server process says of itself.
+	announced, process uint32
 }
 
 // Check judges a PostgreSQL of the user's own, at an address that pgx understands. It fails with a fault that names the
 // rule and the way out. What could lose acknowledged messages is refused: fsync off, a commit that does not wait for
 // the disk. It writes nothing.
 func Check(ctx context.Context, url string) (*Report, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := session.Parse(url)
 	if err != nil {
-		// The parser's words are left out: of an address that it cannot take apart they may show the password.
-		return nil, fault.New(fault.Invalid, "database_url", "the database address cannot be read").
-			WithHint("it looks like postgres://user:password@host:5432/database; in the password, characters such as @ : / ? # %% are written as %%40 %%3A %%2F %%3F %%23 %%25")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = checkTimeout
+		return nil, err
 	}
 	// A pooler between may not know prepared statements.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	config.RuntimeParams["client_encoding"] = "UTF8"
 	where := fmt.Sprintf("database %s at %s", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
 	f, err := gather(ctx, config)
 	if err != nil {
@@ -78,13 +68,13 @@ func Check(ctx context.Context, url string) (*Report, error) {
 }
 
 func gather(ctx context.Context, config *pgx.ConnConfig) (*facts, error) {
-	first, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	defer first.Close(context.WithoutCancel(ctx))
-	f := &facts{announced: first.PgConn().PID()}
-	err = first.QueryRow(ctx, `
+	defer conn.Close(context.WithoutCancel(ctx))
+	f := &facts{announced: conn.PgConn().PID()}
+	err = conn.QueryRow(ctx, `
 		SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding'),
 			pg_is_in_recovery(), current_setting('transaction_read_only')::bool, current_setting('fsync')::bool,
 			current_setting('synchronous_commit'), current_setting('full_page_writes')::bool,
@@ -92,16 +82,8 @@ func gather(ctx context.Context, config *pgx.ConnConfig) (*facts, error) {
 			(SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'runlot_queue'),
 			pg_backend_pid()`).
 		Scan(&f.version, &f.versionText, &f.encoding, &f.standby, &f.readOnly, &f.fsync, &f.synchronousCommit, &f.fullPageWrites,
-			&f.canCreate, &f.schemaOwned, &f.first)
-	if err != nil {
-		return nil, err
-	}
-	second, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	defer second.Close(context.WithoutCancel(ctx))
-	return f, second.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&f.second)
+			&f.canCreate, &f.schemaOwned, &f.process)
+	return f, err
 }
 
 // role is the user's name as SQL writes it.
@@ -130,16 +112,14 @@ func (f *facts) judge() (*Report, error) {
 		return refuse("database_rights", "use the user that made it, or ALTER SCHEMA runlot_queue OWNER TO "+f.role(), "has a schema runlot_queue that is not the user %s's", f.user)
 	case f.schemaOwned == nil && !f.canCreate:
 		return refuse("database_rights", "GRANT CREATE ON DATABASE … TO "+f.role(), "lets the user %s make no schema", f.user)
-	case f.first == f.second:
-		// Two sessions that are open at the same time and share a server process.
-		return refuse("database_pooler", "name the server itself, or a pool in session mode", "is behind a connection pooler that hands one server session to several clients (transaction mode); the locks that guard the queues need a session of their own")
+	case f.announced != f.process:
+		// Also one in session mode: it drops the settings that a session begins with, or refuses them.
+		pooler := session.PoolerInTheWay()
+		return refuse(pooler.Code, pooler.Hint, "is behind a connection pooler")
 	}
 	report := &Report{Version: f.versionText}
 	if !f.fullPageWrites {
 		report.Warnings = append(report.Warnings, "full_page_writes is off: that is safe only on a file system that never writes half a page (ZFS, Btrfs)")
-	}
-	if f.announced != f.first {
-		report.Warnings = append(report.Warnings, "the server seems to be behind a connection pooler: it has to stay in session mode, and its idle timeout must not end sessions")
 	}
 	return report, nil
 }
@@ -147,6 +127,9 @@ func (f *facts) judge() (*Report, error) {
 // unreachable turns the error of a connection into a fault.
 func unreachable(where string, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if f := fault.From(session.Classify(err)); f.Code == session.CodeDatabasePooler {
+			return f // it refuses the settings that a session begins with
+		}
 		f := fault.New(fault.Environment, "database_connect", "the %s does not let us in: %s", where, e.Message).WithCause(err)
 		switch e.Code {
 		case "28P01", "28000":

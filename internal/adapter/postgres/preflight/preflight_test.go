@@ -21,13 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
-func exec1(t *testing.T, conn *pgx.Conn, sql string) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
 func TestCheckOfOurOwn(t *testing.T) {
 	access := clustertest.NewDatabase(t)
 	c := clustertest.Cluster(t)
@@ -46,19 +39,19 @@ func TestCheckOfOurOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer owner.Close(context.Background())
-	exec1(t, owner, "CREATE SCHEMA runlot_queue")
+	clustertest.Exec(t, owner, "CREATE SCHEMA runlot_queue")
 	if err := check(); err != nil {
 		t.Fatal(fault.Detail(err))
 	}
 	_, err = preflight.Check(t.Context(), access.AppURL())
 	faulttest.Want(t, err, fault.Environment, "database_rights", access.App.User, "ALTER SCHEMA runlot_queue")
-	exec1(t, owner, "DROP SCHEMA runlot_queue; REVOKE CREATE ON DATABASE "+pgx.Identifier{access.Database}.Sanitize()+" FROM "+pgx.Identifier{access.App.User}.Sanitize())
+	clustertest.Exec(t, owner, "DROP SCHEMA runlot_queue; REVOKE CREATE ON DATABASE "+pgx.Identifier{access.Database}.Sanitize()+" FROM "+pgx.Identifier{access.App.User}.Sanitize())
 	_, err = preflight.Check(t.Context(), access.AppURL())
 	faulttest.Want(t, err, fault.Environment, "database_rights", access.App.User, "GRANT CREATE")
-	exec1(t, owner, "ALTER ROLE CURRENT_USER SET default_transaction_read_only = on")
+	clustertest.Exec(t, owner, "ALTER ROLE CURRENT_USER SET default_transaction_read_only = on")
 	faulttest.Want(t, check(), fault.Environment, "database_read_only", access.Owner.User)
-	exec1(t, owner, "ALTER ROLE CURRENT_USER RESET default_transaction_read_only")
-	exec1(t, owner, "ALTER ROLE CURRENT_USER SET synchronous_commit = off")
+	clustertest.Exec(t, owner, "ALTER ROLE CURRENT_USER RESET default_transaction_read_only")
+	clustertest.Exec(t, owner, "ALTER ROLE CURRENT_USER SET synchronous_commit = off")
 	faulttest.Want(t, check(), fault.Environment, "database_synchronous_commit", "ALTER ROLE")
 }
 
@@ -75,6 +68,20 @@ func TestCheckOfWhatDoesNotAnswer(t *testing.T) {
 	}{
 		"no address":     {"nonsense hunter2", fault.Invalid, "database_url", "postgres://"},
 		"bad port":       {"postgres://u:hunter2@127.0.0.1:port/x", fault.Invalid, "database_url", "postgres://"},
+		"a slash":        {"postgres://u:12/hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%2F"},
+		"a question":     {"postgres://u:12?hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
+		"a hash":         {"postgres://u:12#hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
+		"a hash behind":  {"postgres://u:12/#hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%23"},
+		"no colon":       {"postgres://u@hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%40"},
+		"an at sign":     {"postgres://u:a@hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%40"},
+		"a percent":      {"postgres://u:%hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%25"},
+		"a space":        {"postgres://u:a hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "postgres://"},
+		"a bracket":      {"postgres://u:[hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
+		"a control":      {"postgres://u:hunter2\x01@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
+		"pairs":          {"host=127.0.0.1 port=x password=hunter2", fault.Invalid, "database_url", "postgres://"},
+		"pairs cut":      {"host=127.0.0.1 port=1 password=a hunter2", fault.Invalid, "database_url", "postgres://"},
+		"a path":         {"postgres://u:12/a?b=hunter2@127.0.0.1:1/x", fault.Invalid, "database_url", "%2F"},
+		"in the query":   {"postgres://127.0.0.1:1/x?password=hunter2&port=x", fault.Invalid, "database_url", "postgres://"},
 		"nobody there":   {"postgres://u:hunter2@127.0.0.1:1/x", fault.Unavailable, "database_connect", "connection refused"},
 		"wrong password": {wrong.OwnerURL(), fault.Environment, "database_connect", "password"},
 		"no database":    {missing.OwnerURL(), fault.Environment, "database_connect", "CREATE DATABASE"},
@@ -103,7 +110,7 @@ func TestCheckOfUnsafeServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec1(t, admin, "CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0 OWNER "+access.Owner.User)
+	clustertest.Exec(t, admin, "CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0 OWNER "+access.Owner.User)
 	admin.Close(t.Context())
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)

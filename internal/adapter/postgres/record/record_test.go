@@ -3,7 +3,6 @@ package record_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +46,7 @@ func open(t *testing.T, access cluster.Access) *record.Store {
 	t.Helper()
 	config, err := session.Parse(access.OwnerURL())
 	must(t, err)
-	must(t, schema.Prepare(t.Context(), config, access.App.User, slog.New(slog.DiscardHandler)))
+	must(t, schema.Prepare(t.Context(), config, access.App.User))
 	s, err := record.Open(t.Context(), access.OwnerURL())
 	must(t, err)
 	t.Cleanup(s.Close)

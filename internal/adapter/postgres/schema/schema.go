@@ -1,48 +1,35 @@
-// Package schema prepares a database for a store: it checks the server, brings the schema runlot_queue up to date and grants
-// the apps their rights.
+// Package schema prepares a database for a store: it brings the schema runlot_queue up to date and grants the apps their
+// rights.
 package schema
 
 import (
 	"context"
 	"embed"
 	"io/fs"
-	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/migrate"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
-	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// Codes of the faults of Prepare, beside those of package session.
-const (
-	CodeDatabaseVersion  = "database_version"
-	CodeDatabaseEncoding = "database_encoding"
-	CodeNewer            = migrate.CodeNewer
-)
+// CodeNewer is the code of a fault of Prepare, beside those of package session.
+const CodeNewer = migrate.CodeNewer
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-const (
-	name = "runlot_queue"
-	// oldest is the first server version that is supported, as server_version_num counts.
-	oldest = 150_000
-)
+const name = "runlot_queue"
 
-// Prepare checks the server, brings the schema up to date and grants appRole its rights; "" grants nothing. One node at a
-// time does it, under a lock of its own. Faults: Environment for what an operator can mend, Unavailable when the server does
-// not answer.
-func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *slog.Logger) error {
+// Prepare brings the schema up to date and grants appRole its rights; "" grants nothing. The server has been judged fit. One
+// node at a time does it, under a lock of its own. Faults: Environment for what an operator can mend, Unavailable when the
+// server does not answer.
+func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string) error {
 	conn, err := session.Open(ctx, config, session.IdleName)
 	if err != nil {
 		return err
 	}
 	defer session.Close(ctx, conn)
-	if err := checkServer(ctx, conn, log); err != nil {
-		return session.Classify(err)
-	}
 	if err := migrate.Lock(ctx, conn); err != nil {
 		return session.Classify(err)
 	}
@@ -50,34 +37,6 @@ func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *s
 		return session.Classify(err)
 	}
 	return session.Classify(grant(ctx, conn, appRole))
-}
-
-func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
-	var (
-		pid, number                        int
-		version, encoding, recovery, fsync string
-	)
-	err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int, current_setting('server_version'),
-		current_setting('server_encoding'), pg_is_in_recovery()::text, current_setting('fsync')`).
-		Scan(&pid, &number, &version, &encoding, &recovery, &fsync)
-	switch {
-	case err != nil:
-		return err
-	case number < oldest:
-		return fault.New(fault.Environment, CodeDatabaseVersion, "PostgreSQL %s is too old", version).
-			WithHint("use PostgreSQL %d or later", oldest/10_000)
-	case encoding != "UTF8":
-		return fault.New(fault.Environment, CodeDatabaseEncoding, "the database has the encoding %s", encoding).
-			WithHint("create it with the encoding UTF8")
-	case recovery != "false":
-		return fault.New(fault.Environment, session.CodeDatabaseReadOnly, "the database is a standby, which takes no writes").
-			WithHint("give the address of the primary")
-	case pid != int(conn.PgConn().PID()):
-		return session.PoolerInTheWay()
-	case fsync != "on":
-		log.WarnContext(ctx, "PostgreSQL runs with fsync off: a power cut can lose acknowledged messages")
-	}
-	return nil
 }
 
 func upgrade(ctx context.Context, config *pgx.ConnConfig) error {

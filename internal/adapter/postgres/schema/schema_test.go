@@ -1,14 +1,11 @@
 package schema_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
-	"github.com/runlot/runlot/internal/core/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -28,50 +24,19 @@ func prepared(t *testing.T) cluster.Access {
 	t.Helper()
 	access := clustertest.NewDatabase(t)
 	config, err := session.Parse(access.OwnerURL())
-	must(t, err)
-	must(t, schema.Prepare(t.Context(), config, access.App.User, slog.New(slog.DiscardHandler)))
-	exec(t, connect(t, access.OwnerURL()), "INSERT INTO runlot_queue.queue (name) VALUES ('jobs')")
+	clustertest.Must(t, err)
+	clustertest.Must(t, schema.Prepare(t.Context(), config, access.App.User))
+	clustertest.Exec(t, clustertest.Connect(t, access.OwnerURL()), "INSERT INTO runlot_queue.queue (name) VALUES ('jobs')")
 	return access
-}
-
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(fault.Detail(err))
-	}
-}
-
-func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
-	t.Helper()
-	var v T
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
 }
 
 func TestRightsOfTheAppRole(t *testing.T) {
 	access := prepared(t)
-	app := connect(t, access.AppURL())
-	exec(t, app, sendSQL, "jobs", "1")
-	exec(t, app, "SELECT id, body FROM runlot_queue.messages")
-	exec(t, app, "SELECT id, outcome FROM runlot_queue.batches")
-	exec(t, app, "SELECT batch, message FROM runlot_queue.batch_fates")
+	app := clustertest.Connect(t, access.AppURL())
+	clustertest.Exec(t, app, sendSQL, "jobs", "1")
+	clustertest.Exec(t, app, "SELECT id, body FROM runlot_queue.messages")
+	clustertest.Exec(t, app, "SELECT id, outcome FROM runlot_queue.batches")
+	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_fates")
 	for _, sql := range []string{
 		"SELECT 1 FROM runlot_queue.message", "SELECT 1 FROM runlot_queue.inbox", "SELECT 1 FROM runlot_queue.queue",
 		"SELECT 1 FROM runlot_queue.batch", "SELECT 1 FROM runlot_queue.batch_held", "DELETE FROM runlot_queue.batches",
@@ -86,26 +51,26 @@ func TestRightsOfTheAppRole(t *testing.T) {
 		}
 	}
 	// The app's own search_path and its own objects do not reach into the functions.
-	exec(t, app, `CREATE FUNCTION public.octet_length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 0';
+	clustertest.Exec(t, app, `CREATE FUNCTION public.octet_length(bytea) RETURNS integer LANGUAGE sql AS 'SELECT 0';
 		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT ''-infinity''::timestamptz';
 		SET search_path = public, pg_catalog`)
-	exec(t, app, sendSQL, "jobs", "2")
-	if one[bool](t, app, "SELECT bool_or(sent_at < 'yesterday' OR size = 0) FROM runlot_queue.messages") {
+	clustertest.Exec(t, app, sendSQL, "jobs", "2")
+	if clustertest.One[bool](t, app, "SELECT bool_or(sent_at < 'yesterday' OR size = 0) FROM runlot_queue.messages") {
 		t.Error("a function of the app was called")
 	}
-	owner := connect(t, access.OwnerURL())
-	if n := one[int](t, owner, `SELECT count(*) FROM pg_proc p WHERE pronamespace = 'runlot_queue'::regnamespace
+	owner := clustertest.Connect(t, access.OwnerURL())
+	if n := clustertest.One[int](t, owner, `SELECT count(*) FROM pg_proc p WHERE pronamespace = 'runlot_queue'::regnamespace
 		AND (NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false) OR has_function_privilege('public', oid, 'EXECUTE'))`); n != 0 {
 		t.Errorf("%d functions have an open search_path or are open to everybody", n)
 	}
 }
 
 func TestConstraintsDefendTheStates(t *testing.T) {
-	conn := connect(t, prepared(t).OwnerURL())
+	conn := clustertest.Connect(t, prepared(t).OwnerURL())
 	const sql = `INSERT INTO runlot_queue.message (queue_id, seq, origin, sent_at, visible_at, failures, losses, format, body)
 		SELECT 1, %s, %s, now(), %s, %s, %s, %s, %s`
 	good := []any{"10", "NULL", "NULL", "0", "0", "1", "''"}
-	exec(t, conn, fmt.Sprintf(sql, good...))
+	clustertest.Exec(t, conn, fmt.Sprintf(sql, good...))
 	for _, c := range []struct {
 		place           int
 		value, violates string
@@ -152,7 +117,7 @@ func TestEveryObjectIsExplained(t *testing.T) {
 			AND obj_description(oid, 'pg_class') IS NULL
 		UNION ALL
 		SELECT proname FROM pg_proc WHERE pronamespace = 'runlot_queue'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL) missing`
-	if missing := one[[]string](t, connect(t, prepared(t).OwnerURL()), sql); len(missing) > 0 {
+	if missing := clustertest.One[[]string](t, clustertest.Connect(t, prepared(t).OwnerURL()), sql); len(missing) > 0 {
 		t.Errorf("no comment on %v", missing)
 	}
 }

@@ -163,7 +163,7 @@ func startText(stderr string) string {
 // Exit says in a few words why a process ended by itself.
 func Exit(stderr string, state *os.ProcessState, heapMiB int) string {
 	if outOfMemory.MatchString(stderr) {
-		return "it ran out of memory; the limit is " + strconv.Itoa(heapMiB) + " MiB of JavaScript heap"
+		return "it ran out of memory; the limit is " + strconv.Itoa(heapMiB) + " MiB of JavaScript heap, and " + strconv.Itoa(queue.ProcessMiB) + " MiB of memory in all"
 	}
 	if strings.Contains(stderr, "Too many open files") {
 		return "it had too many connections open at a time (ulimit -n)"

@@ -88,7 +88,7 @@ func TestExit(t *testing.T) {
 		{"exit 0", "", "it exited"},
 		{"exit 3", "", "it exited with status 3"},
 		{"kill -KILL $$", "", "it was ended by the signal killed"},
-		{"kill -ABRT $$", "V8 fatal error; Ineffective mark-compacts near heap limit", "it ran out of memory; the limit is 128 MiB of JavaScript heap"},
+		{"kill -ABRT $$", "V8 fatal error; Ineffective mark-compacts near heap limit", "it ran out of memory; the limit is 128 MiB of JavaScript heap, and 1024 MiB of memory in all"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", test.script)
 		_ = cmd.Run() // the state says it

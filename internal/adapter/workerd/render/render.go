@@ -192,8 +192,12 @@ func Process(w *Worker) (*Files, error) {
 		"   compatibilityFlags = [\"service_binding_extra_handlers\"],\n"+
 		"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"CHECK\", service = (name = \"router\", entrypoint = \"check\"))])),\n",
 		r.script("router.mjs"), quote(toolDate))
+	var awaited string
+	if w.Develop {
+		awaited = ", (name = \"AWAITED\", text = \"1\")"
+	}
 	r.printf("  (name = \"tail\", worker = (modules = [(name = \"tail.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
-		"   bindings = [(name = \"HOST\", service = \"tail-host\")])),\n", r.script("tail.mjs"), quote(toolDate))
+		"   bindings = [(name = \"HOST\", service = \"tail-host\")%s])),\n", r.script("tail.mjs"), quote(toolDate), awaited)
 	if w.Develop {
 		r.printf("  (name = \"front\", worker = (modules = [(name = \"front.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
 			"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"HOST\", service = \"tail-host\")])),\n", r.script("front.mjs"), quote(toolDate))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 func main() {
@@ -55,7 +56,7 @@ limit and has a stable code. The few waits at the start and the end of a node ar
 func value(l limit) string {
 	switch v := l.value.(type) {
 	case time.Duration:
-		return duration(v)
+		return span.Text(v)
 	case int:
 		if l.unit == bytesUnit {
 			return size(v)
@@ -65,24 +66,11 @@ func value(l limit) string {
 	panic(fmt.Sprintf("limitsdoc: %s is a %T; a limit is an int or a time.Duration", l.name, l.value))
 }
 
-// duration writes d in its largest unit that divides it.
-func duration(d time.Duration) string {
-	for _, unit := range []struct {
-		name string
-		size time.Duration
-	}{{"days", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
-		if d >= 2*unit.size && d%unit.size == 0 || d == unit.size && unit.name != "days" {
-			return fmt.Sprintf("%d %s", d/unit.size, unit.name)
-		}
-	}
-	return d.String()
-}
-
 func backoff(b queue.Backoff) string {
 	if b == (queue.Backoff{}) {
 		return "none"
 	}
-	return fmt.Sprintf("%s, doubling, at most %s", duration(b.First), duration(b.Max))
+	return fmt.Sprintf("%s, doubling, at most %s", span.Text(b.First), span.Text(b.Max))
 }
 
 // size writes a number of bytes, with its binary unit unless it is round in decimal.

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/runlot/runlot/internal/core/queue"
+import (
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
+)
 
 // limit is one row: a constant of core/queue, what it counts (empty for a duration, which says so itself) and whom or
 // what it protects.
@@ -41,9 +44,9 @@ var dialects = []perDialect{
 	}, "the database and the bill: operations a day; sends beyond it fail with `queue_ops_cap` until 00:00 UTC"},
 	{"HandlerTime", func(d queue.Dialect) string {
 		if d == queue.Wrangler {
-			return duration(queue.WranglerHandlerTime)
+			return span.Text(queue.WranglerHandlerTime)
 		}
-		return "batch timeout + " + duration(queue.DeliveryGrace)
+		return "batch timeout + " + span.Text(queue.DeliveryGrace)
 	}, "the queue: a handler that never ends; it is cancelled and the batch recorded as `timeout`"},
 }
 
@@ -51,6 +54,7 @@ const (
 	bytesUnit = "bytes"
 	records   = "records"
 	messages  = "messages"
+	mebibytes = "MiB"
 )
 
 var sections = []section{
@@ -130,7 +134,7 @@ var sections = []section{
 			{"LossBackoffMax", queue.LossBackoffMax, "", "the same: the longest pause"},
 			{"ErrorBackoffFirst", queue.ErrorBackoffFirst, "", "a version that cannot run: the first pause of its queue after an error, doubling"},
 			{"ErrorBackoffMax", queue.ErrorBackoffMax, "", "the same: the longest pause"},
-			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits"},
+			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits, and after it its database; what is not saved then is delivered again"},
 		},
 	},
 	{
@@ -175,7 +179,10 @@ var sections = []section{
 			{"PingMisses", queue.PingMisses, "answers in a row", "the queue: missed, they end a process that is stuck in a loop"},
 			{"RestartFirst", queue.RestartFirst, "", "the machine: the first wait before a dead process starts again"},
 			{"RestartMax", queue.RestartMax, "", "the same: the longest wait"},
-			{"HeapMiB", queue.HeapMiB, "MiB", "the machine's memory: the V8 heap of one worker process"},
+			{"HeapMiB", queue.HeapMiB, mebibytes, "the machine's memory: the V8 heap of one worker process"},
+			{"ProcessMiB", queue.ProcessMiB, mebibytes, "the machine's memory: what one worker process has resident, with ArrayBuffers and WebAssembly; over it the process is killed and its deliveries are `lost`"},
+			{"MemoryEvery", queue.MemoryEvery, "", "the same: the rhythm at which that is looked at"},
+			{"ProcessWallMiB", queue.ProcessWallMiB, mebibytes, "the machine's memory, on Linux: what one worker process sets aside, of which the runtime itself takes 550; an allocation beyond it fails in the worker with a `RangeError`"},
 			{"MaxBindingBody", queue.MaxBindingBody, bytesUnit, "memory: the largest body that the private socket reads"},
 			{"MaxBindingDiscard", queue.MaxBindingDiscard, bytesUnit, "connections: what is read and thrown away of a body that is too large, so that the refusal arrives"},
 			{"MaxResultBody", queue.MaxResultBody, bytesUnit, "memory: the largest answer to a delivery that is read"},
@@ -188,7 +195,20 @@ var sections = []section{
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
 			{"RuntimeConnections", queue.RuntimeConnections, connectionsUnit, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
+			{"LogWait", queue.LogWait, "", "who reads the screen of a development run: how long the line of a batch waits for what its handler logged"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
+		},
+	},
+	{
+		title: "Public requests",
+		intro: "The public address of an app. They are not settings. How long a request and its body take is not bounded: uploads and streams may go on.",
+		limits: []limit{
+			{"PublicConnections", queue.PublicConnections, connectionsUnit, "file descriptors and memory: what clients hold of one app at a time; one more is answered with status 503"},
+			{"PublicRetryAfter", queue.PublicRetryAfter, "", "the same: when such a client is told to come back (`Retry-After`)"},
+			{"PublicRefusalTime", queue.PublicRefusalTime, "", "the same: how long such a client may take to read the answer"},
+			{"PublicHeaderTime", queue.PublicHeaderTime, "", "connections: how long the head of a request may take to arrive"},
+			{"PublicHeaderBytes", queue.PublicHeaderBytes, bytesUnit, "memory: the longest head of a request; a longer one is answered with status 431"},
+			{"PublicIdle", queue.PublicIdle, "", "connections: how long one stays open between two requests"},
 		},
 	},
 	{

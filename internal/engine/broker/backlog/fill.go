@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 )
 
@@ -123,7 +124,7 @@ func (q *Queue) endRead(ctx context.Context, w *openWindow, err error) bool {
 	pause := w.retry.Step()
 	w.retryAt = time.Now().Add(pause)
 	if ctx.Err() == nil {
-		q.book.log.Warn("cannot read waiting messages; trying again", "queue", q.Name, "error", fault.Detail(err), "after", pause)
+		q.book.log.Warn("cannot read waiting messages; trying again", "queue", q.Name, "error", fault.Detail(err), "after", span.Text(pause))
 	}
 	return false
 }

@@ -1,4 +1,5 @@
-// The tail: hands the logs and exceptions of each invocation to the host, and stays silent when there are none.
+// The tail: hands the logs and exceptions of each invocation to the host, and stays silent when there are none, but for
+// deliveries when somebody waits for the end of their logs.
 
 // One post stays under what the host reads: at most 4 bytes a character.
 const MAX_CHARACTERS = 1 << 20;
@@ -30,7 +31,8 @@ function describe(item) {
 export default {
   async tail(items, env) {
     for (const item of items) {
-      if (item.outcome === "ok" && item.logs.length === 0 && item.exceptions.length === 0) continue;
+      const awaited = env.AWAITED && "queue" in (item.event ?? {});
+      if (!awaited && item.outcome === "ok" && item.logs.length === 0 && item.exceptions.length === 0) continue;
       const event = describe(item);
       if (event.kind === "fetch" && event.logs.length === 0 && event.exceptions.length === 0) continue;
       let body = JSON.stringify(event);
