@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
+	"github.com/runlot/runlot/internal/adapter/workerd/ledger"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -71,8 +72,8 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("%w: a batch without messages", dispatch.ErrCannotRun)
 	}
-	entry := p.calls.begin(marks(messages), d.ID)
-	defer func() { p.calls.end(entry) }()
+	entry := p.calls.Begin(marks(messages), d.ID)
+	defer func() { p.calls.End(entry) }()
 	var answer result
 	var malformed []queue.ID
 	err := p.call(ctx, "/queue", envelope.Encode(d.Batch, messages), &answer)
@@ -83,8 +84,8 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 		}
 		answer, err = result{Outcome: "exception"}, nil
 		if len(rest) > 0 {
-			p.calls.end(entry)
-			entry = p.calls.begin(marks(rest), d.ID)
+			p.calls.End(entry)
+			entry = p.calls.Begin(marks(rest), d.ID)
 			err = p.call(ctx, "/queue", envelope.Encode(d.Batch, rest), &answer)
 		}
 	}
@@ -99,8 +100,8 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 
 // Scheduled calls the scheduled handler. Its errors are those of Deliver.
 func (p *Process) Scheduled(ctx context.Context, cron string, at time.Time) (*Run, error) {
-	entry := p.calls.begin([]string{cronMark(cron, at.UnixMilli())}, "")
-	defer p.calls.end(entry)
+	entry := p.calls.Begin([]string{cronMark(cron, at.UnixMilli())}, "")
+	defer p.calls.End(entry)
 	body, err := json.Marshal(map[string]any{"cron": cron, "scheduledTime": at.UnixMilli()})
 	if err != nil {
 		return nil, fmt.Errorf("scheduled event: %w", err)
@@ -123,7 +124,7 @@ func (p *Process) Scheduled(ctx context.Context, cron string, at time.Time) (*Ru
 }
 
 // settle reads the router's answer for a batch of this size.
-func (p *Process) settle(ctx context.Context, entry *call, answer *result, undecodable []queue.ID, size int) (*dispatch.Result, error) {
+func (p *Process) settle(ctx context.Context, entry *ledger.Call, answer *result, undecodable []queue.ID, size int) (*dispatch.Result, error) {
 	report := queue.Report{
 		AckAll: answer.AckAll, RetryAll: answer.RetryBatch.Retry, RetryAllDelay: seconds(answer.RetryBatch.DelaySeconds),
 		Acked: make(map[queue.ID]struct{}, len(answer.ExplicitAcks)), Retried: make(map[queue.ID]*time.Duration, len(answer.RetryMessages)),
@@ -163,16 +164,16 @@ func (p *Process) settle(ctx context.Context, entry *call, answer *result, undec
 }
 
 // exception waits for what the tail says about a failed invocation, which comes just after its result.
-func (p *Process) exception(ctx context.Context, entry *call, outcome string) (*dispatch.Exception, error) {
+func (p *Process) exception(ctx context.Context, entry *ledger.Call, outcome string) (*dispatch.Exception, error) {
 	patience := time.NewTimer(queue.ExceptionWait)
 	defer patience.Stop()
 	var thrown *dispatch.Exception
 	select {
-	case thrown = <-entry.exception:
+	case thrown = <-entry.Exception():
 	case <-patience.C:
 	case <-p.done:
 		select {
-		case thrown = <-entry.exception:
+		case thrown = <-entry.Exception():
 		default:
 		}
 	case <-ctx.Done():

@@ -4,19 +4,22 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
+	"github.com/runlot/runlot/internal/adapter/workerd/ledger"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
 
-// tailEvent is what the tail posts about one invocation.
+// tailEvent is what the tail posts about one invocation. Early is set when the invocation goes on: what it threw so far is
+// for who waits for its result, and comes again with its logs.
 type tailEvent struct {
+	Early         bool            `json:"early"`
 	Outcome       string          `json:"outcome"`
 	Kind          string          `json:"kind"`
 	Queue         string          `json:"queue"`
@@ -41,30 +44,6 @@ type tailLog struct {
 	Text      string `json:"text"`
 }
 
-// call is an invocation of a handler by this process, under way or recent.
-type call struct {
-	// marks are how the tail may name it; delivery is the ID of a delivery, "" for a scheduled run.
-	marks    []string
-	delivery string
-	// exception takes the first thing that the invocation threw, or nil when its trace holds none. Buffered, sent to once.
-	exception chan *dispatch.Exception
-	reported  bool
-}
-
-// calls finds the invocation that a tail event belongs to. It holds what is under way and the last RecentDeliveries marks.
-type calls struct {
-	mu     sync.Mutex
-	active map[string]*call
-	recent map[string]*call
-	// order holds the marks of recent, oldest first, as a ring.
-	order [queue.RecentDeliveries]string
-	next  int
-}
-
-func newCalls() *calls {
-	return &calls{active: map[string]*call{}, recent: map[string]*call{}}
-}
-
 // messageMark is how the tail names a delivery: its first message and that message's attempt.
 func messageMark(m *queue.Message) string {
 	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
@@ -72,65 +51,6 @@ func messageMark(m *queue.Message) string {
 
 // cronMark is how the tail names a scheduled run.
 func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
-
-// begin registers an invocation.
-func (c *calls) begin(marks []string, delivery string) *call {
-	entry := &call{marks: marks, delivery: delivery, exception: make(chan *dispatch.Exception, 1)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range marks {
-		c.active[mark] = entry
-	}
-	return entry
-}
-
-// end moves an invocation to the recent ones.
-func (c *calls) end(entry *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, mark := range entry.marks {
-		if c.active[mark] == entry {
-			delete(c.active, mark)
-		}
-		delete(c.recent, c.order[c.next])
-		c.order[c.next] = mark
-		c.recent[mark] = entry
-		c.next = (c.next + 1) % len(c.order)
-	}
-}
-
-// find returns the invocation with this mark, or nil.
-func (c *calls) find(mark string) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if entry := c.active[mark]; entry != nil {
-		return entry
-	}
-	return c.recent[mark]
-}
-
-// report gives an invocation its exception, the first time only.
-func (c *calls) report(entry *call, exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !entry.reported {
-		entry.reported = true
-		entry.exception <- exception
-	}
-}
-
-// reportAll gives every delivery under way the same exception: that of a worker without a queue handler, which never ran
-// and so never named its delivery.
-func (c *calls) reportAll(exception *dispatch.Exception) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, entry := range c.active {
-		if entry.delivery != "" && !entry.reported {
-			entry.reported = true
-			entry.exception <- exception
-		}
-	}
-}
 
 // serveTail takes one post of the tail.
 func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
@@ -154,10 +74,10 @@ func (p *Process) tailed(event *tailEvent) {
 		mark = cronMark(event.Cron, event.ScheduledTime)
 	}
 	line := Line{Event: event.Kind, Queue: event.Queue}
-	var entry *call
+	var entry *ledger.Call
 	if event.Kind == "queue" || event.Kind == "scheduled" {
-		if entry = p.calls.find(mark); entry != nil {
-			line.Delivery = entry.delivery
+		if entry = p.calls.Find(mark); entry != nil {
+			line.Delivery = entry.Delivery
 		}
 	}
 	var first *dispatch.Exception
@@ -177,17 +97,20 @@ func (p *Process) tailed(event *tailEvent) {
 		}
 		uncaught = append(uncaught, l)
 	}
+	if entry == nil && first == nil {
+		first = missing(event.Logs)
+	}
 	switch {
 	case event.Kind == eventFetch:
 		if first != nil {
 			p.uncaught.Add(first)
 		}
 	case entry != nil:
-		p.calls.report(entry, first)
+		p.calls.Report(entry, first)
 	case first != nil && noHandler.MatchString(first.Message):
-		p.calls.reportAll(first)
+		p.calls.ReportAll(first)
 	}
-	if p.spec.Log == nil {
+	if event.Early || p.spec.Log == nil {
 		return
 	}
 	for _, l := range event.Logs {
@@ -212,6 +135,15 @@ func (p *Process) tailed(event *tailEvent) {
 		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
+}
+
+// missing returns the exception of a worker without a queue handler when only its logs speak of it, as they do under the
+// flag queue_consumer_no_wait_for_wait_until; else nil.
+func missing(logs []tailLog) *dispatch.Exception {
+	if slices.ContainsFunc(logs, func(l tailLog) bool { return strings.Contains(l.Text, "we lack a handler for QueueEvents") }) {
+		return &dispatch.Exception{Name: plainError, Message: "Handler does not export a queue() function."}
+	}
+	return nil
 }
 
 // eventFetch is the event of a request.

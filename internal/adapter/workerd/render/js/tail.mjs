@@ -28,6 +28,19 @@ function describe(item) {
 }
 
 export default {
+  // What a handler throws is told at once where its trace comes only when everything given to waitUntil is over.
+  tailStream(onset, env) {
+    if (onset.event.info?.type !== "queue") return undefined;
+    let mark;
+    return {
+      async diagnosticChannel({ event: { channel, message } }) {
+        if (channel === "runlot:delivery") mark = message;
+        if (channel !== "runlot:exception") return;
+        await env.HOST.fetch("http://host/", { method: "POST", body: JSON.stringify({ kind: "queue", early: true, mark, exceptions: [message] }) });
+      },
+    };
+  },
+
   async tail(items, env) {
     for (const item of items) {
       if (item.outcome === "ok" && item.logs.length === 0 && item.exceptions.length === 0) continue;
