@@ -396,7 +396,7 @@ func TestSuspectsOfAnAppComeOneByOne(t *testing.T) {
 		c := consumer()
 		c.MaxConcurrency = 5
 		c.HandlerTime = time.Hour
-		quick, slow := newRuntime(lasting(time.Second, queue.OK)), newRuntime(lasting(30*time.Second, queue.OK))
+		quick, slow := newRuntime(lasting(time.Second, queue.OK)), newRuntime(lasting(3*queue.AloneTime, queue.OK))
 		run := func(r *runtime) {
 			begin := time.Now()
 			benches := make([]*bench, 0, 2)
@@ -426,9 +426,9 @@ func TestSuspectsOfAnAppComeOneByOne(t *testing.T) {
 		begin := time.Now()
 		run(slow)
 		if _, most, _ := slow.seen(); most < 3 || most > 4 {
-			t.Errorf("%d slow suspects of 30 s ran together, want one more each %s", most, queue.AloneTime)
+			t.Errorf("%d slow suspects ran together, want one more each %s", most, queue.AloneTime)
 		}
-		if took := time.Since(begin); took > 9*queue.AloneTime+35*time.Second {
+		if took := time.Since(begin); took > 12*queue.AloneTime+5*time.Second {
 			t.Errorf("slow suspects took %s", took)
 		}
 	})
