@@ -243,23 +243,41 @@ func (d *Daemon) isolation(appName string) *dispatch.Isolation {
 // runDir is where running processes keep their files; it is emptied at each start.
 func (d *Daemon) runDir() string { return filepath.Join(d.o.State, "run") }
 
+// consumerExists is the code of a version that is refused because another app consumes one of its queues.
+const consumerExists = "consumer_exists"
+
 // claim makes h the holder of every queue that the manifest consumes. A queue has one consumer: one that is held by
 // another app is refused and then nothing is claimed.
 func (d *Daemon) claim(h *host, m *app.Manifest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range m.Consumers {
-		key := m.Database + "/" + m.Consumers[i].Queue
-		if other := d.holders[key]; other != nil && other != h {
-			return fault.New(fault.Conflict, "consumer_exists", "%s cannot consume the queue %s of database %s: %s consumes it already",
-				m.Name, m.Consumers[i].Queue, m.Database, other.name()).
-				WithHint("a queue has one consumer; remove it from one of the two apps")
-		}
+	if err := d.held(h, m); err != nil {
+		return err
 	}
 	for i := range m.Consumers {
 		d.holders[m.Database+"/"+m.Consumers[i].Queue] = h
 	}
 	return nil
+}
+
+// held is the fault that names another app which holds a queue that the manifest consumes; nil when none does. mu is held.
+func (d *Daemon) held(h *host, m *app.Manifest) error {
+	for i := range m.Consumers {
+		key := m.Database + "/" + m.Consumers[i].Queue
+		if other := d.holders[key]; other != nil && other != h {
+			return fault.New(fault.Conflict, consumerExists, "%s cannot consume the queue %s of database %s: %s consumes it already",
+				m.Name, m.Consumers[i].Queue, m.Database, other.name()).
+				WithHint("a queue has one consumer; remove it from one of the two apps")
+		}
+	}
+	return nil
+}
+
+// free reports whether h could claim the manifest's queues.
+func (d *Daemon) free(h *host, m *app.Manifest) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held(h, m) == nil
 }
 
 // release gives up the queues that h holds and that the version it runs does not consume.

@@ -49,8 +49,9 @@ type host struct {
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
 	live  *version
-	// broken says that the last reload failed.
-	broken bool
+	// broken says that the last reload failed; refused is what it wanted to run when another app consumes one of its queues.
+	broken  bool
+	refused *app.Manifest
 
 	mu        sync.Mutex
 	process   *workerd.Process     // what serves now, nil while nothing does; guarded by mu

@@ -2,13 +2,16 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/watch"
+	"github.com/runlot/runlot/internal/core/fault"
 )
 
-// watch rebuilds an app whenever one of its files changes, until ctx ends. It is the only goroutine that reloads.
+// watch rebuilds an app whenever one of its files changes, and one that was refused a queue when its consumer lets go,
+// until ctx ends. It is the only goroutine that reloads.
 func (d *Daemon) watch(ctx context.Context) error {
 	watcher, err := watch.New(d.o.Log)
 	if err != nil {
@@ -34,6 +37,11 @@ func (d *Daemon) watch(ctx context.Context) error {
 					h.reload(ctx)
 				}
 			}
+			for _, h := range d.hosts {
+				if h.refused != nil && d.free(h, h.refused) {
+					h.reload(ctx)
+				}
+			}
 		}
 	}
 }
@@ -41,10 +49,14 @@ func (d *Daemon) watch(ctx context.Context) error {
 // reload builds the app anew and makes it live. On failure the version before goes on, and the next change tries again.
 func (h *host) reload(ctx context.Context) {
 	before := h.live
+	h.refused = nil
 	v, files, err := h.load(ctx)
 	h.files = files
 	if err == nil {
 		err = h.deploy(ctx, v)
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == consumerExists {
+		h.refused = v.manifest
 	}
 	switch {
 	case err == nil && h.broken && h.live == before:
