@@ -75,3 +75,21 @@ func TestAMissingHandlerUnderTheFlag(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestAHungHandlerIsNamed: workerd ends a handler at once that waits while nothing is under way, and throws nothing.
+func TestAHungHandlerIsNamed(t *testing.T) {
+	for name, code := range map[string]string{
+		"handler":   `export default { async queue(batch) { batch.messages[0].ack(); await new Promise(() => {}); } };`,
+		"waitUntil": `export default { queue(batch, env, ctx) { batch.messages[0].ack(); ctx.waitUntil(new Promise(() => {})); } };`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := run(t, code, nil).deliver(t, "d", jsons(`1`)...)
+			if got.Outcome != queue.Failed || got.Error == nil || got.Error.Message != hung || len(got.Report.Acked) != 1 {
+				t.Errorf("result %+v, error %+v", got, got.Error)
+			}
+		})
+	}
+	if got := noWait(t, `export default { async queue() { await new Promise(() => {}); } };`, false).deliver(t, "d", jsons(`1`)...); got.Error == nil || got.Error.Message != hung {
+		t.Errorf("under the flag: %+v", got.Error)
+	}
+}
