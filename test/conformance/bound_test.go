@@ -54,7 +54,7 @@ func boundCases() []testCase {
 			accepted("one byte too many is accepted", 1), accepted("101 messages are accepted", 2), uncoded(1),
 			stays("a refused batch is half there"), gone("the largest batch is refused", `"`+x(131_072)+`"`),
 		),
-		answered("limit-batch-delay", "a delay of 0 or of 86,400 seconds for a whole sendBatch is accepted, one below 0 refused with 10202", cloudflare+" §1.7",
+		answered("limit-batch-delay", "a delay of 0 or of 86,400 seconds for a whole sendBatch is accepted, one below 0 refused with 10202", cloudflare+", Error codes",
 			"send", "batch-delays",
 			[]call{
 				{"BATCH_DELAYS", "sendBatch", batch("longest"), object{"delaySeconds": 86_400}},

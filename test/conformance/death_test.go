@@ -17,7 +17,7 @@ func deathCases() []testCase {
 func backoffSteps() testCase {
 	c := testCase{
 		id: "runlot-backoff-steps", rule: "the back-off of the runlot dialect is 10 s after the first failure, doubles each time, and is at most an hour; attempts counts every failure",
-		source: runlotPage + " §Retries and backoff", app: "backoff", queues: []string{"backoff-steps"},
+		source: runlotPage + ", Retries and backoff", app: "backoff", queues: []string{"backoff-steps"},
 	}
 	const most = 10
 	c.drive = func(r *run) {
@@ -58,7 +58,7 @@ func backoffSteps() testCase {
 
 func deadFormats() testCase {
 	c := testCase{
-		id: "dead-formats", rule: "a dead letter keeps its id, body, content type and send time, whatever the content type", source: runlotPage + " §The dead-letter queue",
+		id: "dead-formats", rule: "a dead letter keeps its id, body, content type and send time, whatever the content type", source: runlotPage + ", The dead-letter queue",
 		app: "letters", queues: []string{"letters", "letters-dead"},
 	}
 	c.drive = func(r *run) {
@@ -90,7 +90,7 @@ func deadFormats() testCase {
 func deadCycle() testCase {
 	c := testCase{
 		id: "dead-cycle", rule: "two queues may be each other's dead-letter queue; the message goes round, each time with attempts anew, until it is handled",
-		source: cloudflare + " §3.5", app: "plan", queues: []string{"dead-cycle-one", "dead-cycle-two"},
+		source: cloudflare + ", Dead Letter Queues", app: "plan", queues: []string{"dead-cycle-one", "dead-cycle-two"},
 	}
 	c.drive = func(r *run) {
 		r.accept(send("dead-cycle-one", body{N: "a", Do: []string{"thrice=dead-cycle"}}))
@@ -115,7 +115,7 @@ func deadCycle() testCase {
 func lossOthers() testCase {
 	c := testCase{
 		id: "loss-others", rule: "a handler that never gives its thread back is killed with its process; what others had in flight there is lost, not failed, and comes again",
-		source: guarantees + " §Deliveries", app: "plan", queues: []string{"spin", "spin-mate"}, unlogged: true,
+		source: guarantees + ", Deliveries", app: "plan", queues: []string{"spin", "spin-mate"}, unlogged: true,
 	}
 	c.drive = func(r *run) {
 		r.accept(call{"SPIN_MATE", "send", body{N: "mate"}})

@@ -99,7 +99,7 @@ func fate(o *observation, b *batch, name string) string {
 func settleMatrix() testCase {
 	c := testCase{
 		id: "settle-matrix", rule: "every sequence of up to three settle calls, ended by a return, a throw or a rejection, settles a batch as the table says",
-		source: cloudflare + " §1.8", app: "plan", queues: []string{"settle-matrix"},
+		source: cloudflare + ", JavaScript APIs", app: "plan", queues: []string{"settle-matrix"},
 	}
 	all := programs()
 	c.drive = func(r *run) {
@@ -154,7 +154,7 @@ func settleMatrix() testCase {
 
 // noWait holds what was given to waitUntil at the gate until the batch is over.
 func noWait(queueName, rule string, b body, want []string, wantError string, wrongs ...wrong) testCase {
-	c := testCase{id: "settle-" + queueName, rule: rule, source: cloudflare + " §1.9", app: "plan", queues: []string{queueName}, wrong: wrongs}
+	c := testCase{id: "settle-" + queueName, rule: rule, source: cloudflare + ", JavaScript APIs; Workers docs, Compatibility flags", app: "plan", queues: []string{queueName}, wrong: wrongs}
 	c.drive = func(r *run) {
 		r.accept(send(queueName, b))
 		// The log of the call comes when its waitUntil is over; the record does not wait for it.
@@ -178,7 +178,7 @@ func noWait(queueName, rule string, b body, want []string, wantError string, wro
 func named() testCase {
 	c := testCase{
 		id: "form-named", rule: "the default export handles batches, also a class that is exported by name too, beside others with a queue handler",
-		source: cloudflare + " §1.1", app: "named", queues: []string{"named"},
+		source: cloudflare + ", JavaScript APIs", app: "named", queues: []string{"named"},
 	}
 	c.drive = func(r *run) {
 		r.post("/", nil)

@@ -53,7 +53,7 @@ func (o *observation) handledBy() []string {
 func rival() testCase {
 	c := testCase{
 		id: "share-one-consumer", rule: "a second consumer of a queue is refused, naming the one that has it, and what ran before goes on; it takes over when the first one lets go",
-		source: guarantees + " §Deliveries", app: "pretender", queues: []string{"rival"},
+		source: guarantees + ", Deliveries", app: "pretender", queues: []string{"rival"},
 	}
 	c.drive = func(r *run) {
 		r.rewriteOf("pretender", "wrangler.json", `"queue": "pretender"`, `"queue": "rival"`)
@@ -100,7 +100,7 @@ func (r *run) sendFromPlan(queueName, name string) {
 func leaver() testCase {
 	c := testCase{
 		id: "share-no-consumer", rule: "without a consumer nothing is delivered and nothing is lost; a consumer that is deployed again gets what has come meanwhile",
-		source: runlotPage + " §Changing or removing a queue", app: "leaver", queues: []string{"leaver"},
+		source: runlotPage + ", Changing or removing a queue", app: "leaver", queues: []string{"leaver"},
 	}
 	const none, one = `"consumers": []`, `"consumers": [{ "queue": "leaver", "max_batch_size": 1, "max_batch_timeout": 0 }]`
 	c.drive = func(r *run) {
@@ -138,7 +138,7 @@ func leaver() testCase {
 func alone() testCase {
 	c := testCase{
 		id: "share-reload-alone", rule: "of several apps in one process each is reloaded alone: a broken build of one leaves what it ran before serving, and the other can change",
-		source: runlotPage + " §Changing or removing a queue", app: "api", queues: []string{"api-jobs"},
+		source: runlotPage + ", Changing or removing a queue", app: "api", queues: []string{"api-jobs"},
 	}
 	const good, broken = `const version = "one";`, `const version = ;`
 	c.drive = func(r *run) {
