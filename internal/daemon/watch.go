@@ -37,12 +37,16 @@ func (d *Daemon) watch(ctx context.Context) error {
 					h.reload(ctx)
 				}
 			}
-			for _, h := range d.hosts {
-				if h.refused != nil && d.free(h, h.refused) {
-					h.reload(ctx)
-				}
-			}
+			d.retryRefused(ctx)
 		}
+	}
+}
+
+// retryRefused reloads what was refused a queue that is free now, and what waits for a queue that this frees.
+func (d *Daemon) retryRefused(ctx context.Context) {
+	waits := func(h *host) bool { return h.refused != nil && d.free(h, h.refused) }
+	for i := slices.IndexFunc(d.hosts, waits); i >= 0; i = slices.IndexFunc(d.hosts, waits) {
+		d.hosts[i].reload(ctx)
 	}
 }
 

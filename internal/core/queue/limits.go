@@ -152,9 +152,9 @@ const (
 	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
-	// ProcessMiB bounds the private memory of one worker process, in MiB: what lies outside the heap too, as the contents of
-	// ArrayBuffers do. Linux only.
-	ProcessMiB = 1536
+	// ProcessMiB bounds the private memory of one worker process, in MiB: the heaps of its four workers, which have a bound of
+	// their own, and as much again as one of them for what lies outside, as the contents of ArrayBuffers do. Linux only.
+	ProcessMiB = 5 * HeapMiB
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
 	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.
