@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
-	"github.com/runlot/runlot/internal/adapter/workerd/ledger"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -103,7 +103,7 @@ func (p *Process) Deliver(ctx context.Context, d *dispatch.Delivery) (*dispatch.
 
 // Scheduled calls the scheduled handler. Its errors are those of Deliver.
 func (p *Process) Scheduled(ctx context.Context, cron string, at time.Time) (*Run, error) {
-	entry := p.calls.Begin([]string{cronMark(cron, at.UnixMilli())}, "")
+	entry := p.calls.Begin([]string{calls.CronMark(cron, at.UnixMilli())}, "")
 	defer p.calls.End(entry)
 	body, err := json.Marshal(map[string]any{"cron": cron, "scheduledTime": at.UnixMilli()})
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *Process) Scheduled(ctx context.Context, cron string, at time.Time) (*Ru
 }
 
 // settle reads the router's answer for a batch of this size.
-func (p *Process) settle(ctx context.Context, entry *ledger.Call, answer *result, undecodable []queue.ID, size int) (*dispatch.Result, error) {
+func (p *Process) settle(ctx context.Context, entry *calls.Call, answer *result, undecodable []queue.ID, size int) (*dispatch.Result, error) {
 	report := queue.Report{
 		AckAll: answer.AckAll, RetryAll: answer.RetryBatch.Retry, RetryAllDelay: seconds(answer.RetryBatch.DelaySeconds),
 		Acked: make(map[queue.ID]struct{}, len(answer.ExplicitAcks)), Retried: make(map[queue.ID]*time.Duration, len(answer.RetryMessages)),
@@ -167,18 +167,18 @@ func (p *Process) settle(ctx context.Context, entry *ledger.Call, answer *result
 }
 
 // exception waits for what the tail says about a failed invocation, which comes just after its result.
-func (p *Process) exception(ctx context.Context, entry *ledger.Call, outcome string) (*dispatch.Exception, error) {
+func (p *Process) exception(ctx context.Context, entry *calls.Call, outcome string) (*dispatch.Exception, error) {
 	patience := time.NewTimer(queue.ExceptionWait)
 	defer patience.Stop()
 	var thrown *dispatch.Exception
 	traced := false
 	select {
-	case thrown = <-entry.Exception():
+	case thrown = <-entry.Exception:
 		traced = true
 	case <-patience.C:
 	case <-p.done:
 		select {
-		case thrown = <-entry.Exception():
+		case thrown = <-entry.Exception:
 		default:
 		}
 	case <-ctx.Done():
@@ -276,11 +276,11 @@ func (p *Process) why(other string) string {
 // marks are the names under which the tail can mention the delivery: after its first message, or, when bodies may turn
 // out undecodable and the handler gets the rest, after any.
 func marks(messages []queue.Message) []string {
-	list := []string{messageMark(&messages[0])}
+	list := []string{calls.MessageMark(&messages[0])}
 	for i := range messages {
 		if messages[i].Format == queue.V8 {
 			for j := range messages[1:] {
-				list = append(list, messageMark(&messages[1+j]))
+				list = append(list, calls.MessageMark(&messages[1+j]))
 			}
 			break
 		}

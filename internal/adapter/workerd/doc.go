@@ -20,7 +20,6 @@
 // under a reference that JavaScript sees; the reason takes the reference's place in exceptions and logs.
 //
 // workerd has no limits of its own. Time: the caller's context; closing the request cancels the handler. Loops: a
-// watchdog that pings the router and kills the process. Memory: V8's heap limit, and on Linux a bound on the private
-// memory of the process, for what lies outside the heap. A process never outlives this one: on
+// watchdog that pings the router and kills the process. Memory: V8's heap limit. A process never outlives this one: on
 // Linux it dies with the thread that started it.
 package workerd

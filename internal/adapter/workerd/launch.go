@@ -80,7 +80,6 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	if err != nil {
 		return nil, fmt.Errorf("start workerd: %w", err)
 	}
-	limitMemory(c.cmd.Process.Pid, r.processMiB)
 	listening := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() { waitListening(control, len(sockets), listening) })

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/inflight"
-	"github.com/runlot/runlot/internal/adapter/workerd/ledger"
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
@@ -27,7 +27,7 @@ type Process struct {
 	log     *slog.Logger
 	place   *place.Place
 	child   *child
-	calls   *ledger.Ledger
+	calls   *calls.Calls
 	// failures are those that workerd reports on stderr.
 	failures *reason.Failures
 	// uncaught are errors of fetch handlers that an answer waits for.
@@ -71,7 +71,7 @@ const (
 // newProcess makes everything that a process needs but the process.
 func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
-		runtime: r, spec: *spec, place: where, calls: ledger.New(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
+		runtime: r, spec: *spec, place: where, calls: calls.New(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
 		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
 		watched: unixClient(where.Socket(routerSocket), 1),

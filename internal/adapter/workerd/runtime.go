@@ -78,7 +78,7 @@ type Runtime struct {
 	log    *slog.Logger
 	// Patience and memory, less in tests.
 	startTime, probeTime, pingEvery, pingTime, cancelGrace time.Duration
-	heapMiB, processMiB                                    int
+	heapMiB                                                int
 }
 
 // New returns a runtime that uses the workerd binary at this path. The binary is not touched before the first start.
@@ -87,7 +87,7 @@ func New(binary string, log *slog.Logger) *Runtime {
 		binary: binary, log: log,
 		startTime: queue.StartTime, probeTime: queue.ProbeTime,
 		pingEvery: queue.PingEvery, pingTime: queue.PingTime, cancelGrace: queue.CancelGrace,
-		heapMiB: queue.HeapMiB, processMiB: queue.ProcessMiB,
+		heapMiB: queue.HeapMiB,
 	}
 }
 

@@ -9,6 +9,3 @@ import "syscall"
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
-
-// limitMemory does nothing: without Linux there is no bound that can be set from outside.
-func limitMemory(int, int) {}

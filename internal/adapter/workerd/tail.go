@@ -5,12 +5,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/workerd/envelope"
-	"github.com/runlot/runlot/internal/adapter/workerd/ledger"
+	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -44,14 +42,6 @@ type tailLog struct {
 	Text      string `json:"text"`
 }
 
-// messageMark is how the tail names a delivery: its first message and that message's attempt.
-func messageMark(m *queue.Message) string {
-	return m.ID.String() + " " + strconv.Itoa(envelope.Attempts(m))
-}
-
-// cronMark is how the tail names a scheduled run.
-func cronMark(cron string, at int64) string { return cron + " " + strconv.FormatInt(at, 10) }
-
 // serveTail takes one post of the tail.
 func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, queue.MaxTailBody))
@@ -71,10 +61,10 @@ func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 func (p *Process) tailed(event *tailEvent) {
 	mark := event.Mark
 	if event.Kind == "scheduled" {
-		mark = cronMark(event.Cron, event.ScheduledTime)
+		mark = calls.CronMark(event.Cron, event.ScheduledTime)
 	}
 	line := Line{Event: event.Kind, Queue: event.Queue}
-	var entry *ledger.Call
+	var entry *calls.Call
 	if event.Kind == "queue" || event.Kind == "scheduled" {
 		if entry = p.calls.Find(mark); entry != nil {
 			line.Delivery = entry.Delivery
@@ -97,6 +87,12 @@ func (p *Process) tailed(event *tailEvent) {
 		}
 		uncaught = append(uncaught, l)
 	}
+	if event.Early {
+		if entry != nil {
+			entry.Report(first)
+		}
+		return
+	}
 	if entry == nil && first == nil {
 		first = missing(event.Logs)
 	}
@@ -106,11 +102,11 @@ func (p *Process) tailed(event *tailEvent) {
 			p.uncaught.Add(first)
 		}
 	case entry != nil:
-		p.calls.Report(entry, first)
+		entry.Report(first)
 	case first != nil && noHandler.MatchString(first.Message):
 		p.calls.ReportAll(first)
 	}
-	if event.Early || p.spec.Log == nil {
+	if p.spec.Log == nil {
 		return
 	}
 	for _, l := range event.Logs {

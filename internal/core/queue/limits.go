@@ -152,10 +152,6 @@ const (
 	DrainingVersions = 3
 	// HeapMiB is the V8 heap of one worker process, in MiB.
 	HeapMiB = 512
-	// ProcessMiB bounds the private memory of one worker process, in MiB: 512 that V8 reserves for code, the heaps of the
-	// worker and of the router that hands it its batches, and as much as one of them for what lies outside, as the contents of
-	// ArrayBuffers do. Linux only.
-	ProcessMiB = 512 + 3*HeapMiB
 	// MaxBindingBody is the largest body that the private socket reads: a full sendBatch in base64 with room for its frame.
 	MaxBindingBody = 512 << 10
 	// MaxBindingDiscard is the most of a refused body that is read and thrown away, so that the sender gets the answer.

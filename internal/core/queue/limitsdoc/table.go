@@ -130,7 +130,6 @@ var sections = []section{
 			{"RestartFirst", queue.RestartFirst, "", "the machine: the first wait before a dead process starts again"},
 			{"RestartMax", queue.RestartMax, "", "the same: the longest wait"},
 			{"HeapMiB", queue.HeapMiB, "MiB", "the machine's memory: the V8 heap of one worker process"},
-			{"ProcessMiB", queue.ProcessMiB, "MiB", "the machine's memory: one worker process, with ArrayBuffers and all that is not in its heap (Linux)"},
 			{"MaxBindingBody", queue.MaxBindingBody, bytesUnit, "memory: the largest body that the private socket reads"},
 			{"MaxBindingDiscard", queue.MaxBindingDiscard, bytesUnit, "connections: what is read and thrown away of a body that is too large, so that the refusal arrives"},
 			{"MaxResultBody", queue.MaxResultBody, bytesUnit, "memory: the largest answer to a delivery that is read"},
