@@ -2,12 +2,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/watch"
-	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/node"
 )
 
 // watch rebuilds an app whenever one of its files changes, and one that was refused a queue when its consumer lets go,
@@ -21,8 +20,8 @@ func (d *Daemon) watch(ctx context.Context) error {
 	began := d.began
 	for {
 		var all []string
-		for _, h := range d.hosts {
-			all = append(all, h.files...)
+		for _, p := range d.projects {
+			all = append(all, p.files...)
 		}
 		if err := watcher.Set(all, began); err != nil {
 			d.o.Observer.Notice(err.Error())
@@ -32,9 +31,9 @@ func (d *Daemon) watch(ctx context.Context) error {
 			return nil
 		case changed := <-watcher.Changes():
 			began = time.Now()
-			for _, h := range d.hosts {
-				if slices.ContainsFunc(changed, func(file string) bool { return slices.Contains(h.files, file) }) {
-					h.reload(ctx)
+			for _, p := range d.projects {
+				if slices.ContainsFunc(changed, func(file string) bool { return slices.Contains(p.files, file) }) {
+					p.reload(ctx, d.node)
 				}
 			}
 			d.retryRefused(ctx)
@@ -44,29 +43,28 @@ func (d *Daemon) watch(ctx context.Context) error {
 
 // retryRefused reloads what was refused a queue that is free now, and what waits for a queue that this frees.
 func (d *Daemon) retryRefused(ctx context.Context) {
-	waits := func(h *host) bool { return h.refused != nil && d.free(h, h.refused) }
-	for i := slices.IndexFunc(d.hosts, waits); i >= 0; i = slices.IndexFunc(d.hosts, waits) {
-		d.hosts[i].reload(ctx)
+	waits := func(p *project) bool { return p.refused != nil && d.node.Claimable(p.refused) == nil }
+	for i := slices.IndexFunc(d.projects, waits); i >= 0; i = slices.IndexFunc(d.projects, waits) {
+		d.projects[i].reload(ctx, d.node)
 	}
 }
 
 // reload builds the app anew and makes it live. On failure the version before goes on, and the next change tries again.
-func (h *host) reload(ctx context.Context) {
-	before := h.live
-	h.refused = nil
-	v, files, err := h.load(ctx)
-	h.files = files
+func (p *project) reload(ctx context.Context, n *node.Node) {
+	before := p.live
+	p.refused = nil
+	b, files, err := p.load(ctx)
+	p.files = files
 	if err == nil {
-		err = h.deploy(ctx, v)
-	}
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == consumerExists {
-		h.refused = v.manifest
+		if err = p.deploy(ctx, n, b); err != nil && n.Claimable(b.manifest) != nil {
+			p.refused = b.manifest
+		}
 	}
 	switch {
-	case err == nil && h.broken && h.live == before:
-		h.d.o.Observer.Notice(h.name() + " is again what runs: version " + v.id)
+	case err == nil && p.broken && p.live == before:
+		p.o.Observer.Notice(p.name() + " is again what runs: version " + b.id)
 	case err != nil && ctx.Err() == nil:
-		h.d.o.Observer.Failed(h.name(), err)
+		p.o.Observer.Failed(p.name(), err)
 	}
-	h.broken = err != nil
+	p.broken = err != nil
 }
