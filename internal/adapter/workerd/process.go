@@ -333,6 +333,14 @@ func freshClient(path string) *http.Client {
 	c := unixClient(path, 0)
 	if t, ok := c.Transport.(*http.Transport); ok {
 		t.DisableKeepAlives = true
+		dial := t.DialContext
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &patient{conn}, nil
+		}
 	}
 	return c
 }
