@@ -90,7 +90,7 @@ func documented(program string) (first, other string) {
 func fate(o *observation, b *batch, name string) string {
 	for i := range o.Left {
 		if o.Left[i].Name == name {
-			return fmt.Sprintf("%.0f", o.Left[i].VisibleAt.Sub(b.end()).Round(5*time.Second).Seconds())
+			return fmt.Sprintf("%.0f", o.Left[i].VisibleAt.Sub(b.end()).Round(5*time.Minute).Seconds())
 		}
 	}
 	return "acked"

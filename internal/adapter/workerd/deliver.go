@@ -168,7 +168,7 @@ func (p *Process) settle(ctx context.Context, entry *calls.Call, answer *result,
 
 // exception waits for what the tail says about a failed invocation, which comes just after its result.
 func (p *Process) exception(ctx context.Context, entry *calls.Call, outcome string) (*dispatch.Exception, error) {
-	patience := time.NewTimer(queue.ExceptionWait)
+	patience := time.NewTimer(p.runtime.exceptionWait)
 	defer patience.Stop()
 	var thrown *dispatch.Exception
 	traced := false
@@ -248,7 +248,7 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 		return ctx.Err()
 	}
 	// The connection breaks a moment before the process is reaped, and only then the reason is known.
-	patience := time.NewTimer(queue.ExceptionWait)
+	patience := time.NewTimer(p.runtime.exceptionWait)
 	defer patience.Stop()
 	lost := dispatch.ErrCannotRun
 	select {

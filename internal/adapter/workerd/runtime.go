@@ -76,8 +76,9 @@ type Line struct {
 type Runtime struct {
 	binary string
 	log    *slog.Logger
-	// Patience and memory, less in tests.
+	// Patience and memory, less in tests; exceptionWait is more in them, where the machine may be busy.
 	startTime, probeTime, pingEvery, pingTime, cancelGrace time.Duration
+	exceptionWait                                          time.Duration
 	heapMiB                                                int
 }
 
@@ -87,7 +88,7 @@ func New(binary string, log *slog.Logger) *Runtime {
 		binary: binary, log: log,
 		startTime: queue.StartTime, probeTime: queue.ProbeTime,
 		pingEvery: queue.PingEvery, pingTime: queue.PingTime, cancelGrace: queue.CancelGrace,
-		heapMiB: queue.HeapMiB,
+		exceptionWait: queue.ExceptionWait, heapMiB: queue.HeapMiB,
 	}
 }
 
