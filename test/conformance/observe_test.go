@@ -269,7 +269,7 @@ func (o *observation) String() string {
 //	left b attempts 1 in 3600s
 //
 // A number behind a name is the attempt. The delay of a message that was not handled yet is counted from its send, any other
-// from the end of the last batch, which a busy machine settles later: in steps of 5 s, long ones in steps of a minute. The
+// from the end of the last batch, which a busy machine settles later: in steps of 5 s, long ones in steps of 20 s. The
 // queue is named where it is not the first of the case.
 func (o *observation) trace(c *testCase) []string {
 	lines := make([]string, 0, len(o.Batches)+len(o.Left))
@@ -306,7 +306,7 @@ func (o *observation) trace(c *testCase) []string {
 		}
 		step := 5 * time.Second
 		if wait > 5*time.Minute {
-			step = time.Minute
+			step = 20 * time.Second
 		}
 		wait = max(0, wait).Round(step)
 		lines = append(lines, fmt.Sprintf("%sleft %s attempts %d in %.0fs", in(r.Queue), r.Name, r.Attempts, wait.Seconds()))

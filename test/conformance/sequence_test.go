@@ -111,7 +111,7 @@ func settleMatrix() testCase {
 			}
 			r.accept(sendBatch(c.id, bodies...))
 		}
-		r.batches(len(all))
+		r.within(3*patience, "every batch", func() bool { return len(r.node.batches(c.id)) >= len(all) })
 	}
 	c.check = func(o *observation) error {
 		var got, want []string
