@@ -77,7 +77,7 @@ func poison() testCase {
 	}
 	c.drive = func(r *run) {
 		r.accept(sendBatch(r.c.queues[0], body{N: "a"}, body{N: "bad"}, body{N: "b"}, body{N: "c"}))
-		r.within(2*patience, "every message's end", func() bool {
+		r.within(5*patience, "every message's end", func() bool {
 			acked := map[string]int{}
 			for _, b := range r.node.joined(r.c.queues, true) {
 				acked[b.Queue] += b.Acked

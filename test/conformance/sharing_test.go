@@ -137,7 +137,7 @@ func leaver() testCase {
 // alone breaks one of two apps that share a queue, and changes the other.
 func alone() testCase {
 	c := testCase{
-		id: "share-reload-alone", rule: "of several apps in one process each is reloaded alone: a broken build of one leaves what it ran before serving, and the other can change",
+		id: "share-reload-alone", rule: "of several apps in one process each is reloaded alone: one that does not build, or takes the other's name, leaves what it ran before serving, and the other can change",
 		source: runlotPage + ", Changing or removing a queue", app: "api", queues: []string{"api-jobs"},
 	}
 	const good, broken = `const version = "one";`, `const version = ;`
@@ -157,12 +157,16 @@ func alone() testCase {
 		r.batches(4)
 		r.fact("failure", r.failure("api"))
 		r.fact("failure of jobs", r.failure("jobs"))
+		r.rewriteOf("jobs", "runlot.json", `"name": "jobs"`, `"name": "api"`)
+		r.until("the refusal of a second app of the name", func() bool { return strings.Contains(r.failure("jobs"), "are both named api") })
+		served("e")
+		r.batches(5)
 	}
 	c.check = func(o *observation) error {
-		if got := o.handledBy(); len(got) != 4 || got[0] != "one a1" || !strings.HasSuffix(got[1], " b1") || got[2] != "two c1" || got[3] != "two d1" {
+		if got := o.handledBy(); len(got) != 5 || got[0] != "one a1" || !strings.HasSuffix(got[1], " b1") || got[2] != "two c1" || got[3] != "two d1" || got[4] != "two e1" {
 			return fmt.Errorf("handled: %q", got)
 		}
-		for name, want := range map[string]string{"a": `"one"`, "b": `"one"`, "c": `"one"`, "d": `"two"`} {
+		for name, want := range map[string]string{"a": `"one"`, "b": `"one"`, "c": `"one"`, "d": `"two"`, "e": `"two"`} {
 			if got := o.Facts["served "+name]; got != want {
 				return fmt.Errorf("request %s was served by %s, want %s", name, got, want)
 			}
@@ -177,7 +181,8 @@ func alone() testCase {
 		changes("a broken build stops the other's reload", func(o *observation) { o.Batches[2].Version = "one" }),
 		changes("a mended build does not go live", func(o *observation) { o.Facts["served d"] = `"one"` }),
 		changes("the failure is the other's", func(o *observation) { o.Facts["failure of jobs"] = "index.js" }),
-		cut("a message is lost in a change", 3),
+		changes("the app that took the other's name is down", func(o *observation) { o.Batches[4].Version = "" }),
+		cut("a message is lost in a change", 4),
 	}
 	return c
 }
