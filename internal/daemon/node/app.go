@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
 	"github.com/runlot/runlot/internal/server/ingress"
@@ -179,7 +180,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	spec := workerd.Spec{
 		App: m.Name, Version: v.ID, Manifest: m, Bundle: loaded.Bundle, Secrets: loaded.Secrets,
-		Public: true, AllowPrivate: a.n.o.AllowPrivate, Develop: a.n.o.Develop, Dir: RunDir(a.n.o.State),
+		Public: true, AllowPrivate: a.n.o.AllowPrivate, Develop: a.n.o.Develop, Dir: state.RunDir(a.n.o.State),
 		Log: func(line workerd.Line) { a.n.o.Observer.Line(m.Name, &line) },
 	}
 	if spec.MapStack, err = StackMapper(loaded.Bundle); err != nil {

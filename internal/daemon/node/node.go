@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -97,16 +96,11 @@ func (n *Node) Stop() {
 	n.servers.Stop()
 }
 
-// RunDir is where the processes of a state folder keep their files; it is emptied before each start.
-func RunDir(state string) string { return filepath.Join(state, "run") }
-
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
 
-// Access is how a database is reached that no app needs to name.
-func (n *Node) Access(ctx context.Context, name string) (servers.Access, error) {
-	return n.servers.Open(ctx, name)
-}
+// ControlURL is how the database of what is known of the apps is reached.
+func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
 
 // databaseOf returns the app's database, opened if it has to be; nil when the app has none.
 func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, error) {
