@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -154,6 +155,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.mu.Lock()
 	a.live = v
 	a.mu.Unlock()
+	a.n.bound(a, v.Manifest)
 	a.updateConsumers(ctx, v.Manifest, db)
 	a.n.release(a, v)
 	return err
@@ -191,6 +193,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 		return nil, err
 	}
 	if db != nil {
+		spec.Log = history.Lines(db.records, spec.Log)
 		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Log: a.log})
 		if m.DatabaseBinding != "" {
 			spec.Database = db.app.Load()
@@ -281,7 +284,7 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: a.n.o.Observer, log: a.log,
+			recorder: history.Recorder{Observer: a.n.o.Observer, Ledger: db.records}, log: a.log,
 		}
 		switch {
 		case a.process != nil:
@@ -333,4 +336,5 @@ func (a *App) Stop() {
 	defer cancel()
 	a.sup.Stop(ctx)
 	a.n.release(a, nil)
+	a.n.bound(a, nil)
 }
