@@ -56,7 +56,7 @@ func (r *run) beforeMidnight() string {
 }
 
 // asked repeats a question until its answer is as wanted, and returns the last answer.
-func asked[T any](t *testing.T, ask func() T, wanted func(T) bool) T {
+func asked[T any](t testing.TB, ask func() T, wanted func(T) bool) T {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -86,7 +86,7 @@ func (r *run) sqlSend() string {
 }
 
 // used is what the database says about the operations of the day.
-func used(t *testing.T, pool *pgxpool.Pool) string {
+func used(t testing.TB, pool *pgxpool.Pool) string {
 	t.Helper()
 	var text string
 	err := pool.QueryRow(t.Context(), `SELECT concat_ws(' ', written, delivered, deleted, total) FROM runlot_queue.usage_by_day
@@ -101,7 +101,7 @@ func used(t *testing.T, pool *pgxpool.Pool) string {
 func operationCap() testCase {
 	c := testCase{
 		id: "cap-operations", rule: "beyond the daily cap a send is refused whole with QueueLimitError queue_ops_cap until 00:00 UTC, a person is told at 90 % and at the cap, and what is stored drains",
-		source: runlotPage + " §Sending, §Limits, §Watching it", app: "capped", queues: []string{"capped"},
+		source: runlotPage + ", Limits", app: "capped", queues: []string{"capped"},
 	}
 	many := func(prefix string, count int) []body {
 		list := make([]body, count)
@@ -120,10 +120,10 @@ func operationCap() testCase {
 		r.calls(sendBatch("capped", many("refused", 3)...))
 		r.accept(send("capped", body{N: "fits"}), send("capped", body{N: "last"}))
 		r.calls(send("capped", body{N: "refused"}))
-		r.fact("sql", asked(r.T, r.sqlSend, func(answer string) bool { return answer != "ok" }))
+		r.fact("sql", asked(r.TB, r.sqlSend, func(answer string) bool { return answer != "ok" }))
 		r.house.gate.open("cap-held")
 		r.batches(19)
-		r.fact("used", asked(r.T, func() string { return used(r.T, r.database()) }, func(text string) bool { return text == "19 19 19 57" }))
+		r.fact("used", asked(r.TB, func() string { return used(r.TB, r.database()) }, func(text string) bool { return text == "19 19 19 57" }))
 		for i, text := range r.node.told("capped") {
 			r.fact(fmt.Sprint("notice ", i), text)
 		}
@@ -183,7 +183,7 @@ func operationCap() testCase {
 func sizeCap() testCase {
 	c := testCase{
 		id: "cap-size", rule: "a database at its size cap takes no sends (QueueLimitError database_full), drains, and takes them again when it has space",
-		source: runlotPage + " §Queues", app: "small", queues: []string{"small"},
+		source: runlotPage + ", Queues", app: "small", queues: []string{"small"},
 	}
 	large := []body{{N: strings.Repeat("x", 100_000)}, {N: strings.Repeat("y", 100_000)}}
 	c.drive = func(r *run) {
@@ -197,17 +197,17 @@ func sizeCap() testCase {
 			return list[0]
 		}
 		before := 0
-		r.o.Answers = append(r.o.Answers, asked(r.T, func() answer {
+		r.o.Answers = append(r.o.Answers, asked(r.TB, func() answer {
 			before = r.count()
 			return try()
 		}, func(a answer) bool { return a.Error != nil }))
 		r.fact("stored by the refused call", r.count()-before)
-		r.fact("sql", asked(r.T, r.sqlSend, func(answer string) bool { return answer != "ok" }))
+		r.fact("sql", asked(r.TB, r.sqlSend, func(answer string) bool { return answer != "ok" }))
 		r.house.gate.open("size-held")
 		r.within(2*patience, "the drain", func() bool { return len(r.left()) == 0 })
-		r.o.Answers = append(r.o.Answers, asked(r.T, try, func(a answer) bool { return a.Error == nil }))
+		r.o.Answers = append(r.o.Answers, asked(r.TB, try, func(a answer) bool { return a.Error == nil }))
 		r.within(2*patience, "the second drain", func() bool { return len(r.left()) == 0 })
-		r.fact("sql after", asked(r.T, r.sqlSend, func(answer string) bool { return answer == "ok" }))
+		r.fact("sql after", asked(r.TB, r.sqlSend, func(answer string) bool { return answer == "ok" }))
 		for i, text := range r.node.told("small") {
 			r.fact(fmt.Sprint("notice ", i), text)
 		}
@@ -271,7 +271,7 @@ func TestCapSurvivesARestart(t *testing.T) {
 			t.FailNow()
 		}
 		drive(&run{
-			T: t, house: &house{development: n, gate: g, databases: map[string]*pgxpool.Pool{"capped": pool}}, node: n,
+			TB: t, house: &house{development: n, gate: g, databases: map[string]*pgxpool.Pool{"capped": pool}}, node: n,
 			c: &testCase{app: "capped", queues: []string{"capped"}}, o: &observation{},
 		})
 	}

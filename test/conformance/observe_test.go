@@ -184,6 +184,8 @@ type observation struct {
 	Calls []string
 	// Facts are what only this case looks at.
 	Facts map[string]string
+	// Outside says that only Answers, Calls, Facts and what handlers saw of Batches are known.
+	Outside bool `json:",omitempty"`
 }
 
 // batch is one call of a handler.
@@ -288,6 +290,10 @@ func (o *observation) trace(c *testCase) []string {
 		line := in(b.Queue) + string(b.Outcome)
 		for j := range b.Messages {
 			line += fmt.Sprintf(" %s%d", b.Messages[j].name(), b.Messages[j].Attempts)
+		}
+		if o.Outside {
+			lines = append(lines, strings.TrimPrefix(strings.Replace(line, ":  ", ": ", 1), " "))
+			continue
 		}
 		line += " →"
 		for _, count := range []struct {

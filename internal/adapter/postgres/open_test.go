@@ -47,7 +47,7 @@ func TestOpenRefuses(t *testing.T) {
 		kind                     fault.Kind
 		code                     string
 	}{
-		{name: "no URL", url: "postgres://%", kind: fault.Environment, code: session.CodeDatabaseURL},
+		{name: "no URL", url: "postgres://%", kind: fault.Invalid, code: session.CodeDatabaseURL},
 		{
 			name: "wrong password", url: change(func(u *url.URL) { u.User = url.UserPassword(d.access.Owner.User, "wrong") }),
 			kind: fault.Environment, code: session.CodeDatabaseURL,
