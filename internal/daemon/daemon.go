@@ -113,7 +113,6 @@ func (d *Daemon) start(ctx context.Context) error {
 	if d.state, err = state.Open(d.o.State, d.o.Clean); err != nil {
 		return err
 	}
-	names := map[string]string{}
 	for i, dir := range d.o.Dirs {
 		p, err := d.newProject(ctx, dir, i)
 		if err != nil {
@@ -125,11 +124,9 @@ func (d *Daemon) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if other, twice := names[b.manifest.Name]; twice {
-			return fault.New(fault.Conflict, "app_twice", "the projects in %s and %s are both named %s", other, dir, b.manifest.Name).
-				WithHint("an app is known by its name: change one of them")
+		if err := d.named(p, b); err != nil {
+			return err
 		}
-		names[b.manifest.Name] = dir
 		if err := p.deploy(ctx, d.node, b); err != nil {
 			return err
 		}

@@ -49,8 +49,9 @@ type project struct {
 	// files are what the build was made from, for the watcher; live is the build that serves.
 	files []string
 	live  *build
-	// broken says that the last reload failed.
-	broken bool
+	// broken says that the last reload failed; refused is what it wanted to run when another app consumes one of its queues.
+	broken  bool
+	refused *app.Manifest
 }
 
 // name is the app's name, once it is known.

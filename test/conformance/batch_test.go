@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -161,7 +162,9 @@ func held(id, rule string, messages, together int, wrongs ...wrong) testCase {
 		for i := range list {
 			list[i] = body{N: fmt.Sprintf("m%d-", i), Do: []string{"wait=" + id + " leave=left-" + id}}
 		}
-		r.accept(sendBatch(id, list...))
+		for few := range slices.Chunk(list, 100) {
+			r.accept(sendBatch(id, few...))
+		}
 		r.arrives(id, together)
 		r.beacon(id)
 		r.fact("together", r.house.gate.arrivals(id))

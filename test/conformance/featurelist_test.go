@@ -4,7 +4,7 @@ package conformance_test
 var areas = []area{
 	{"Sending", []feature{
 		{name: "`send(body, options)` resolves when the message is on disk", of: "CRJ", state: works, cases: "send-commit", tests: "`TestKills`"},
-		{name: "`sendBatch(messages, options)` takes any iterable, all or nothing", of: "CRJ", state: works, cases: "limit-batch limit-batch-full"},
+		{name: "`sendBatch(messages, options)` takes any iterable, all or nothing", of: "CRJ", state: works, cases: "limit-batch limit-batch-full send-stalled"},
 		{
 			name: "content types `json`, `text`, `bytes`, `v8`; `json` is the default", of: "C", state: works, cases: "types-json types-text types-v8 limit-body",
 			note: "A body that is no JSON (a function, a symbol) is refused instead of being stored.",
@@ -14,7 +14,7 @@ var areas = []area{
 			note: "As on Cloudflare; local simulators hand over an `ArrayBuffer`.",
 		},
 		{name: "cloned bodies by default before 2024-03-18 (`queues_json_messages`)", of: "C", state: works, cases: "form-service-worker"},
-		{name: "`delaySeconds`, 0 to 86,400, of a message, of a `sendBatch` and of a binding", of: "CJR", state: works, cases: "send-delay send-batch-delay limit-delay"},
+		{name: "`delaySeconds`, 0 to 86,400, of a message, of a `sendBatch` and of a binding", of: "CJR", state: works, cases: "send-delay send-batch-delay limit-delay limit-batch-delay"},
 		{
 			name: "`delivery_delay` of a producer", of: "J", state: works, cases: "send-binding-delay",
 			note: "Cloudflare has ignored the key since 2025; there the delay is a setting of the queue.",
@@ -25,7 +25,7 @@ var areas = []area{
 		},
 		{
 			name: "a message has at most 128 KB, a `sendBatch` 100 messages and 256 KB", of: "CRJ", state: works,
-			cases: "limit-message limit-message-runlot limit-batch limit-batch-full",
+			cases: "limit-message limit-message-runlot limit-bytes limit-batch limit-batch-full limit-batch-runlot",
 			note:  "KB is 1,000 bytes in `wrangler` files and 1,024 in `runlot.json`. Only bodies count, no metadata.",
 		},
 		{name: "256 producer calls of a queue at a time", of: "J", state: works, cases: "send-calls", note: "One more throws with code 10250."},
@@ -42,7 +42,7 @@ var areas = []area{
 	}},
 	{"Receiving", []feature{
 		{name: "`queue(batch, env, ctx)` of a module", of: "CRJ", state: works, cases: "batch-full"},
-		{name: "`WorkerEntrypoint` classes", of: "C", state: works, cases: "form-entrypoint", tests: "`TestDeliverCallsEveryKindOfHandler`"},
+		{name: "`WorkerEntrypoint` classes", of: "C", state: works, cases: "form-entrypoint form-named", tests: "`TestDeliverCallsEveryKindOfHandler`"},
 		{name: "service workers, `addEventListener(\"queue\")`", of: "C", state: works, cases: "form-service-worker"},
 		{name: "TypeScript without a build step", of: "R", state: works, cases: "settle-error", note: "Types are not checked at build time; run `tsc --noEmit`."},
 		{name: "`message.id`, `timestamp`, `body`, `attempts`; `batch.queue`", of: "CRJ", state: works, cases: "form-fields"},
@@ -52,7 +52,7 @@ var areas = []area{
 		},
 		{name: "a batch comes when it is full or its time is over, and is never empty", of: "CRJ", state: works, cases: "batch-*"},
 		{
-			name: "`max_concurrency` 1 to 250", of: "CJ", state: works, cases: "serial three",
+			name: "`max_concurrency` 1 to 250", of: "CJ", state: works, cases: "serial three most-together",
 			tests: "`TestDeclaredConcurrencyIsReachedAndNeverExceeded`", note: "`maxConcurrency` in `runlot.json`.",
 		},
 		{
@@ -64,7 +64,7 @@ var areas = []area{
 			note: "In `runlot.json` it has the batch timeout and 30 s, as the Runlot document says. Then it is cancelled and the batch is a `timeout`.",
 		},
 		{
-			name: "30 s of processor time (`limits.cpu_ms`)", of: "C", state: differs, cases: "loss-loop",
+			name: "30 s of processor time (`limits.cpu_ms`)", of: "C", state: differs, cases: "loss-loop loss-others",
 			note: "There is no limit of processor time and the key is ignored with a warning. A handler that blocks its thread for some 15 s is killed.",
 		},
 		{name: "128 MB of memory", of: "C", state: differs, cases: "loss-crash", note: "A process has a heap of 512 MiB; what exceeds it ends the process, and it starts again."},
@@ -76,16 +76,16 @@ var areas = []area{
 	{"Settling and retries", []feature{
 		{name: "a return acks, a throw retries what is not acked", of: "CRJ", state: works, cases: "settle-return settle-throw settle-swallow"},
 		{name: "`ack()`, `retry()`: of the two, the first counts", of: "CRJ", state: works, cases: "settle-retry settle-first-ack settle-first-retry"},
-		{name: "`ackAll()`, `retryAll()`, and how they combine with single calls", of: "CJ", state: works, cases: "settle-ack-all settle-retry-all settle-first-* settle-ack-retry-all settle-retry-ack-all"},
+		{name: "`ackAll()`, `retryAll()`, and how they combine with single calls", of: "CJ", state: works, cases: "settle-ack-all settle-retry-all settle-first-* settle-ack-retry-all settle-retry-ack-all settle-matrix", tests: "`TestEverySequenceOfSettleCalls`"},
 		{name: "an ack before a throw counts", of: "CJ", state: works, cases: "settle-ack-throw"},
 		{
 			name: "`waitUntil` belongs to the batch, unless `queue_consumer_no_wait_for_wait_until`", of: "C", state: works,
-			cases: "settle-wait-until settle-reject", tests: "`TestWaitUntilIsAwaitedUnlessTheFlagSaysNo`",
+			cases: "settle-wait-until settle-reject settle-nowait settle-nowait-throw", tests: "`TestWaitUntilIsAwaitedUnlessTheFlagSaysNo`",
 		},
 		{name: "`retry({ delaySeconds })`, then that of `retryAll`, then `retry_delay`; an explicit 0 beats all", of: "CRJ", state: works, cases: "delay-zero delay-own delay-all delay-consumer runlot-own-backoff"},
 		{name: "a delay out of range in a handler", of: "C", state: works, cases: "delay-most delay-least", note: "It is cut to 0 to 86,400 s, and the record of the batch warns."},
 		{
-			name: "back-off of 10 s, doubling, at most an hour", of: "R", state: works, cases: "settle-error", tests: "`TestRetryDelay`",
+			name: "back-off of 10 s, doubling, at most an hour", of: "R", state: works, cases: "settle-error runlot-backoff-steps", tests: "`TestRetryDelay`",
 			note: "In `runlot.json`. In `wrangler` files a retry without a delay comes at once, as on Cloudflare.",
 		},
 		{name: "`max_retries`, 3 by default, at most 100", of: "CJ", state: works, cases: "dead dead-asked drop drop-once"},
@@ -94,7 +94,7 @@ var areas = []area{
 			note: "0 without one is read as 3, and the start says so.",
 		},
 		{
-			name: "dead-letter queues", of: "CRJ", state: works, cases: "dead dead-asked dead-once",
+			name: "dead-letter queues", of: "CRJ", state: works, cases: "dead dead-asked dead-once dead-formats dead-cycle",
 			note: "The same id, body and send time; attempts begin again. The queue exists without being declared. A queue cannot be its own.",
 		},
 		{name: "without one, a message out of retries is deleted", of: "CRJ", state: works, cases: "drop drop-once"},
@@ -104,7 +104,7 @@ var areas = []area{
 			note: "No retry is spent by it. On Cloudflare an invocation that dies spends one.",
 		},
 		{
-			name: "a message that kills its process", of: "C", state: differs, cases: "loss-poison",
+			name: "a message that kills its process", of: "C", state: differs, cases: "loss-poison loss-mire",
 			note: "It is delivered alone after two losses, and is out of retries on its own. On Cloudflare, by what its documentation says of retries, it takes its batch along until the retries of all are spent.",
 		},
 		{
@@ -127,16 +127,16 @@ var areas = []area{
 			name: "queues are created with `wrangler queues create`", of: "C", state: differs, cases: "dead-once",
 			note: "A queue exists as soon as a file names it. `queue` of a producer cannot be left out.",
 		},
-		{name: "a queue has one consumer", of: "CRJ", state: works, tests: "`TestScripts`", note: "A second one is refused, and the first is named."},
+		{name: "a queue has one consumer", of: "CRJ", state: works, cases: "share-one-consumer", tests: "`TestScripts`", note: "A second one is refused, and the first is named."},
 		{
 			name: "producer and consumer in different apps", of: "CR", state: works, cases: "loss-crash loss-loop loss-poison", tests: "`TestScripts`",
 			note: "Apps that name the same database share its queues. The celld document has no such thing.",
 		},
-		{name: "a queue keeps its messages without a consumer, until one is deployed", of: "CR", state: works, cases: "loss-undecodable"},
+		{name: "a queue keeps its messages without a consumer, until one is deployed", of: "CR", state: works, cases: "loss-undecodable share-no-consumer"},
 		{name: "pull consumers (`type: \"http_pull\"`)", of: "C", state: absent, note: "Refused with its place. From SQL, `runlot_queue.messages` shows what waits."},
 		{name: "`remote: true`, `visibility_timeout_ms`", of: "C", state: differs, tests: "`TestGolden`", note: "Ignored with a warning."},
 		{name: "secrets in `.dev.vars` and `.env`", of: "C", state: works, cases: "settle-wait-until", tests: "`TestGolden`; `TestSecretFiles`"},
-		{name: "`queues` in local development", of: "CR", state: works, tests: "`TestScripts`", note: "`runlot dev` runs the real engine, with messages that survive a restart; several apps in one process."},
+		{name: "`queues` in local development", of: "CR", state: works, cases: "share-reload-alone", tests: "`TestScripts`", note: "`runlot dev` runs the real engine, with messages that survive a restart; several apps in one process."},
 		{
 			name: "a new version takes over without a refused request", of: "CR", state: works, cases: "loss-reload",
 			note: "What is in flight is finished or delivered again.",

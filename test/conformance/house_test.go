@@ -63,6 +63,7 @@ type node struct {
 var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
+		"nowait", "named", "backoff", "letters", "spin", "mire", "rival", "pretender", "leaver", "jobs", "api", "stalled",
 		"capped", "small",
 	}
 	productionApps = []string{"database", "outbound"}
@@ -73,7 +74,7 @@ func open(t *testing.T) *house {
 	t.Helper()
 	h := &house{gate: newGate(t), databases: map[string]*pgxpool.Pool{}}
 	urls := map[string]string{}
-	for _, name := range []string{"default", "send", "capped", "small"} {
+	for _, name := range []string{"default", "send", "stalled", "capped", "small"} {
 		access := clustertest.NewDatabase(t)
 		urls[name] = access.OwnerURL()
 		pool, err := pgxpool.New(t.Context(), urls[name])
@@ -191,7 +192,8 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), capCases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), capCases(),
+		sequenceCases(), deathCases(), boundCases(), sharingCases())
 }
 
 func TestConformance(t *testing.T) {

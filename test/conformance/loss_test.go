@@ -76,17 +76,17 @@ func poison() testCase {
 		source: guarantees + ", Deliveries", app: "plan", queues: []string{"poison", "poison-dead"}, unlogged: true,
 	}
 	c.drive = func(r *run) {
-		r.accept(sendBatch("poison", body{N: "a"}, body{N: "bad"}, body{N: "b"}, body{N: "c"}))
-		r.within(2*patience, "every message's end", func() bool {
+		r.accept(sendBatch(r.c.queues[0], body{N: "a"}, body{N: "bad"}, body{N: "b"}, body{N: "c"}))
+		r.within(5*patience, "every message's end", func() bool {
 			acked := map[string]int{}
 			for _, b := range r.node.joined(r.c.queues, true) {
 				acked[b.Queue] += b.Acked
 			}
-			return acked["poison"] == 3 && acked["poison-dead"] == 1
+			return acked[r.c.queues[0]] == 3 && acked[r.c.queues[1]] == 1
 		})
-		calls := r.house.gate.calls("poison ")
+		calls := r.house.gate.calls(r.c.queues[0] + " ")
 		slices.Sort(calls)
-		r.fact("handled", strings.Join(calls, ", "))
+		r.fact("handled", strings.ReplaceAll(strings.Join(calls, ", "), r.c.queues[0], "poison"))
 	}
 	c.check = func(o *observation) error {
 		lost, dead := 0, 0

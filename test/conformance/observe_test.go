@@ -273,8 +273,9 @@ func (o *observation) String() string {
 //	failed a1 b1 → acked 1 retried 1
 //	left b attempts 1 in 3600s
 //
-// A number behind a name is the attempt. Delays are counted from the end of the last batch, or from the send, in steps of 5 s. The queue is
-// named where it is not the first of the case.
+// A number behind a name is the attempt. The delay of a message that was not handled yet is counted from its send, any other
+// from the end of the last batch, which a busy machine settles later: in steps of 5 s, long ones in steps of 20 s. The
+// queue is named where it is not the first of the case.
 func (o *observation) trace(c *testCase) []string {
 	lines := make([]string, 0, len(o.Batches)+len(o.Left))
 	in := func(name string) string {
@@ -308,11 +309,15 @@ func (o *observation) trace(c *testCase) []string {
 	}
 	for i := range o.Left {
 		r := &o.Left[i]
-		from := last
-		if from.IsZero() {
-			from = r.SentAt
+		wait := r.VisibleAt.Sub(r.SentAt)
+		if r.Attempts > 0 {
+			wait = r.VisibleAt.Sub(last)
 		}
-		wait := max(0, r.VisibleAt.Sub(from)).Round(5 * time.Second)
+		step := 5 * time.Second
+		if wait > 5*time.Minute {
+			step = 20 * time.Second
+		}
+		wait = max(0, wait).Round(step)
 		lines = append(lines, fmt.Sprintf("%sleft %s attempts %d in %.0fs", in(r.Queue), r.Name, r.Attempts, wait.Seconds()))
 	}
 	return lines

@@ -8,10 +8,11 @@ import (
 
 // What no peer can run.
 var (
-	ownDialect = peerNote{"runlot-* limit-message-runlot settle-error handler-time", "the case is about `runlot.json`, which only Runlot reads"}
-	ownStore   = peerNote{"sql-* database-* record cap-* send-commit send-calls", "the case needs SQL on the messages, or a bound of their database; the store of a peer is closed"}
-	ownHost    = peerNote{"loss-* outbound-*", "the case kills or replaces processes, or is about the addresses that `celld` allows; a peer is one process without a host"}
-	ownRecords = peerNote{"settle-wait-until", "the end of a batch cannot be seen from outside"}
+	ownDialect = peerNote{"runlot-* limit-message-runlot limit-batch-runlot settle-error handler-time", "the case is about `runlot.json`, which only Runlot reads"}
+	ownStore   = peerNote{"sql-* database-* record cap-* send-commit send-calls send-stalled settle-matrix", "the case needs SQL on the messages, or a bound of their database; the store of a peer is closed"}
+	ownHost    = peerNote{"loss-* share-* outbound-*", "the case kills or replaces processes, or is about the addresses that `celld` allows; a peer is one process without a host"}
+	ownRecords = peerNote{"settle-wait-until settle-nowait*", "the end of a batch cannot be seen from outside"}
+	ownFixture = peerNote{"form-named dead-formats", "the case has a fixture of its own, which is not run there"}
 )
 
 // What no peer decides as we do.
@@ -22,18 +23,18 @@ var (
 	undefinedIsSent = peerNote{
 		"limit-body", "a function or a symbol sent as JSON is accepted, and what is stored is no JSON. Runlot refuses it, because no handler could ever decode it",
 	}
-	delaysAreFree = peerNote{"limit-delay", "a delay above 86,400 s or below 0 is accepted. Cloudflare's documentation gives the range and the codes 10202 and 10203"}
+	delaysAreFree = peerNote{"limit-delay limit-batch-delay", "a delay above 86,400 s or below 0 is accepted. Cloudflare's documentation gives the range and the codes 10202 and 10203"}
 )
 
 var workerdSkips = []peerNote{
-	ownDialect, ownStore, ownHost, ownRecords,
-	{"serial three automatic metrics-batch", "the case holds handlers at a server of the test, and these Workers reach public addresses only"},
+	ownDialect, ownStore, ownHost, ownRecords, ownFixture,
+	{"serial three most-together automatic metrics-batch dead-cycle", "the case holds handlers at a server of the test, and these Workers reach public addresses only"},
 }
 
 var workerdDiffers = []peerNote{
 	bytesAreBuffers, undefinedIsSent, delaysAreFree,
 	{
-		"limit-message limit-batch", "what is too large is refused, but every error reads `Unknown Internal Error (15000)`; " +
+		"limit-message limit-bytes limit-batch", "what is too large is refused, but every error reads `Unknown Internal Error (15000)`; " +
 			"a message's own delay out of range is accepted. Runlot's errors have the texts and codes of Cloudflare's documentation",
 	},
 	{
@@ -44,16 +45,16 @@ var workerdDiffers = []peerNote{
 }
 
 var miniflareSkips = []peerNote{
-	ownDialect, ownStore, ownHost, ownRecords,
+	ownDialect, ownStore, ownHost, ownRecords, ownFixture,
 	{"form-service-worker", "what a service worker logs does not reach the output of the process"},
 }
 
 var miniflareDiffers = []peerNote{
 	bytesAreBuffers, undefinedIsSent, delaysAreFree,
-	{"limit-message limit-batch", "sizes and counts over the limits of Cloudflare are accepted"},
+	{"limit-message limit-bytes limit-batch", "sizes and counts over the limits of Cloudflare are accepted"},
 	{"settle-ack-throw settle-ack-all settle-ack-retry-all", "acks are not read when a handler throws or calls `retryAll`: the whole batch comes again"},
 	{"dead", "without `max_retries` a message has two retries; Cloudflare's documentation gives three"},
-	{"three automatic", "a queue runs one batch at a time, whatever `max_concurrency` says"},
+	{"three most-together automatic", "a queue runs one batch at a time, whatever `max_concurrency` says"},
 	{"metrics metrics-batch", "a message is not counted in the answer to its own send, delayed messages never are, and a batch is told nothing"},
 }
 

@@ -58,6 +58,9 @@ func (e *routerError) Error() string { return "the handler could not be called: 
 // plainError is the name of an exception that has none of its own.
 const plainError = "Error"
 
+// hung is the error of a failed invocation that threw nothing: workerd ends one that waits while nothing is under way.
+const hung = "the handler, or what it gave to waitUntil, waits for a promise that nothing can settle any more"
+
 // noHandler is what workerd throws when a worker has no handler for an event.
 var noHandler = regexp.MustCompile(`does not export an? \w+\(\) function|No event listener registered for`)
 
@@ -165,11 +168,13 @@ func (p *Process) settle(ctx context.Context, entry *calls.Call, answer *result,
 
 // exception waits for what the tail says about a failed invocation, which comes just after its result.
 func (p *Process) exception(ctx context.Context, entry *calls.Call, outcome string) (*dispatch.Exception, error) {
-	patience := time.NewTimer(queue.ExceptionWait)
+	patience := time.NewTimer(p.runtime.exceptionWait)
 	defer patience.Stop()
 	var thrown *dispatch.Exception
+	traced := false
 	select {
 	case thrown = <-entry.Exception:
+		traced = true
 	case <-patience.C:
 	case <-p.done:
 		select {
@@ -177,6 +182,9 @@ func (p *Process) exception(ctx context.Context, entry *calls.Call, outcome stri
 		default:
 		}
 	case <-ctx.Done():
+	}
+	if thrown == nil && traced && outcome == "exception" {
+		return &dispatch.Exception{Name: plainError, Message: hung}, nil
 	}
 	if thrown == nil {
 		return &dispatch.Exception{Name: plainError, Message: "the handler failed without saying why (outcome " + outcome + ")"}, nil
@@ -240,7 +248,7 @@ func (p *Process) broken(ctx context.Context, sent bool, err error) error {
 		return ctx.Err()
 	}
 	// The connection breaks a moment before the process is reaped, and only then the reason is known.
-	patience := time.NewTimer(queue.ExceptionWait)
+	patience := time.NewTimer(p.runtime.exceptionWait)
 	defer patience.Stop()
 	lost := dispatch.ErrCannotRun
 	select {

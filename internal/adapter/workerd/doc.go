@@ -12,7 +12,8 @@
 //
 // An exception is found by the delivery that it belongs to: the user's queue handler is called through a wrapper that
 // writes the first message's id and attempt into the invocation's trace. This costs 12–19 % of the rate of deliveries
-// (measured; streaming tails, which need no wrapper, cost 15–40 %).
+// (measured; streaming tails, which need no wrapper, cost 15–40 %). Under the flag queue_consumer_no_wait_for_wait_until
+// the trace lacks the exception and ends long after the result, so that there the wrapper tells it and the tail streams.
 //
 // What workerd does not say by itself: in the user's isolate, before the user's code, a module makes the console print
 // values as a person reads them and reports rejections that nothing awaits. Why a connection failed stands on stderr only,

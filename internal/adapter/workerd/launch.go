@@ -14,10 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/workerd/reason"
+	"github.com/runlot/runlot/internal/adapter/workerd/output"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/adapter/workerd/resident"
-	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -30,7 +29,7 @@ type socket struct {
 // child is a running workerd.
 type child struct {
 	cmd            *exec.Cmd
-	stdout, stderr *output
+	stdout, stderr *output.Output
 	// exited is closed after the process is reaped; state is set before.
 	exited chan struct{}
 	state  *os.ProcessState
@@ -66,7 +65,7 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	}
 	c := &child{
 		cmd:    exec.Command(r.binary, args...), //nolint:noctx // the process outlives the context of its start; Kill and Drain end it
-		stdout: &output{limit: queue.OutputBytes}, stderr: &output{limit: queue.OutputBytes},
+		stdout: output.New(queue.OutputBytes), stderr: output.New(queue.OutputBytes),
 		exited: make(chan struct{}),
 	}
 	c.cmd.Env = env
@@ -135,66 +134,3 @@ func (c *child) kill() { _ = c.cmd.Process.Kill() }
 
 // terminate asks the process to finish what is in flight and to end.
 func (c *child) terminate() { _ = c.cmd.Process.Signal(syscall.SIGTERM) }
-
-// output keeps the last bytes that a process wrote, at most limit of them and as many again while it grows.
-type output struct {
-	limit int
-	mu    sync.Mutex
-	text  []byte
-	// closed drops everything from now on.
-	closed bool
-	// failures reads on, and so does untold, when it is set.
-	failures *reason.Reader
-	untold   *untold.Lines
-}
-
-// Write implements io.Writer; it never fails.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.untold != nil {
-		_, _ = o.untold.Write(p) // it never fails
-	}
-	if o.closed {
-		return len(p), nil
-	}
-	if o.failures != nil {
-		_, _ = o.failures.Write(p) // it never fails
-	}
-	o.text = append(o.text, p[max(0, len(p)-o.limit):]...)
-	if len(o.text) > 2*o.limit {
-		o.text = append(o.text[:0], o.text[len(o.text)-o.limit:]...)
-	}
-	return len(p), nil
-}
-
-// take returns what is kept and forgets it.
-func (o *output) take() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	text := string(o.text[max(0, len(o.text)-o.limit):])
-	o.text = nil
-	return text
-}
-
-// follow calls report for each failure that workerd writes about from now on, with its reference and its text, one after
-// the other. It must not block.
-func (o *output) follow(report func(id, text string)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failures = reason.NewReader(report)
-}
-
-// keep gives lines what comes from now on, too.
-func (o *output) keep(lines *untold.Lines) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.untold = lines
-}
-
-// close makes the output drop what comes.
-func (o *output) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed, o.text = true, nil
-}

@@ -39,7 +39,9 @@ func exists(path string) bool {
 
 func newRuntime(tb testing.TB) *Runtime {
 	tb.Helper()
-	return New(workerdtest.Binary(tb), slog.New(slog.DiscardHandler))
+	r := New(workerdtest.Binary(tb), slog.New(slog.DiscardHandler))
+	r.exceptionWait = 20 * time.Second
+	return r
 }
 
 // lines collects what a worker logs.

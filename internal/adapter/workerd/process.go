@@ -134,11 +134,11 @@ func (p *Process) start(ctx context.Context) error {
 		return startError(err, c, p.spec.MapStack)
 	}
 	p.child = c
-	stdout, stderr := c.stdout.take(), c.stderr.take()
-	c.stdout.keep(&p.said)
-	c.stderr.keep(&p.warned)
-	c.stdout.close()
-	c.stderr.follow(p.reported)
+	stdout, stderr := c.stdout.Take(), c.stderr.Take()
+	c.stdout.Keep(&p.said)
+	c.stderr.Keep(&p.warned)
+	c.stdout.Close()
+	c.stderr.Follow(p.reported)
 	if p.spec.Log != nil {
 		for _, line := range startLines(stdout, stderr) {
 			p.spec.Log(line)
@@ -155,7 +155,7 @@ func (p *Process) start(ctx context.Context) error {
 func startError(err error, c *child, m MapStack) error {
 	switch {
 	case errors.Is(err, errNotListening):
-		return reason.Start(c.stderr.take(), c.state, m).WithCause(err)
+		return reason.Start(c.stderr.Take(), c.state, m).WithCause(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "worker_start_time", "the worker did not start in time: its modules did not finish loading").
 			WithHint("look for a loop at the top level of a module").WithCause(err)
@@ -198,7 +198,7 @@ func (p *Process) wait() {
 	if p.spec.Log != nil && !asked {
 		p.untold()
 	}
-	why := reason.Exit(p.child.stderr.take(), p.child.state, p.runtime.heapMiB)
+	why := reason.Exit(p.child.stderr.Take(), p.child.state, p.runtime.heapMiB)
 	p.mu.Lock()
 	p.ended = true
 	if p.reason == "" && !p.draining {
@@ -354,6 +354,14 @@ func freshClient(path string) *http.Client {
 	c := unixClient(path, 0)
 	if t, ok := c.Transport.(*http.Transport); ok {
 		t.DisableKeepAlives = true
+		dial := t.DialContext
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &patient{conn}, nil
+		}
 	}
 	return c
 }

@@ -79,9 +79,10 @@ type Line struct {
 type Runtime struct {
 	binary string
 	log    *slog.Logger
-	// Patience and memory, less in tests.
+	// Patience and memory, less in tests; exceptionWait is more in them, where the machine may be busy.
 	startTime, probeTime, pingEvery, pingTime, cancelGrace time.Duration
 	heapMiB, processMiB, wallMiB                           int
+	exceptionWait                                          time.Duration
 }
 
 // New returns a runtime that uses the workerd binary at this path. The binary is not touched before the first start.
@@ -91,6 +92,7 @@ func New(binary string, log *slog.Logger) *Runtime {
 		startTime: queue.StartTime, probeTime: queue.ProbeTime,
 		pingEvery: queue.PingEvery, pingTime: queue.PingTime, cancelGrace: queue.CancelGrace,
 		heapMiB: queue.HeapMiB, processMiB: queue.ProcessMiB, wallMiB: queue.ProcessWallMiB,
+		exceptionWait: queue.ExceptionWait,
 	}
 }
 

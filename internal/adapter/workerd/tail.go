@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
 
-// tailEvent is what the tail posts about one invocation.
+// tailEvent is what the tail posts about one invocation. Early is set when the invocation goes on: what it threw so far is
+// for who waits for its result, and comes again with its logs.
 type tailEvent struct {
+	Early         bool            `json:"early"`
 	Outcome       string          `json:"outcome"`
 	Kind          string          `json:"kind"`
 	Queue         string          `json:"queue"`
@@ -85,6 +88,15 @@ func (p *Process) tailed(event *tailEvent) {
 		}
 		uncaught = append(uncaught, l)
 	}
+	if event.Early {
+		if entry != nil {
+			entry.Report(first)
+		}
+		return
+	}
+	if entry == nil && first == nil {
+		first = missing(event.Logs)
+	}
 	// What a delivery logged stands before how it ended.
 	p.logged(event, &line, uncaught)
 	switch {
@@ -134,6 +146,15 @@ func (p *Process) logged(event *tailEvent, line *Line, uncaught []Line) {
 		out.Time, out.Level, out.Text = time.Now(), levelWarn, "this invocation logged more than is kept; the rest is left out"
 		p.spec.Log(out)
 	}
+}
+
+// missing returns the exception of a worker without a queue handler when only its logs speak of it, as they do under the
+// flag queue_consumer_no_wait_for_wait_until; else nil.
+func missing(logs []tailLog) *dispatch.Exception {
+	if slices.ContainsFunc(logs, func(l tailLog) bool { return strings.Contains(l.Text, "we lack a handler for QueueEvents") }) {
+		return &dispatch.Exception{Name: plainError, Message: "Handler does not export a queue() function."}
+	}
+	return nil
 }
 
 // eventFetch is the event of a request.

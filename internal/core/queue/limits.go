@@ -81,8 +81,10 @@ const (
 	// GrowHandlerTimePart: a call that took more than this part of the handler time (a quarter) lets automatic concurrency
 	// grow no further, because calls that share a process make each other slower.
 	GrowHandlerTimePart = 4
-	// AloneTime is how long a message that is suspected of killing its process keeps other suspects of the same app out.
-	AloneTime = 10 * time.Second
+	// AloneTime is how long a message that is suspected of killing its process keeps other suspects of the same app out:
+	// longer than the watchdog takes to find a process that is stuck (PingEvery and PingMisses of PingTime), or those let in
+	// meanwhile would be blamed for its end.
+	AloneTime = 20 * time.Second
 	// LossBackoffFirst and LossBackoffMax are the waits of a queue after Lost batches, doubling, so that a process that dies
 	// at every delivery is not fed without pause.
 	LossBackoffFirst = 100 * time.Millisecond

@@ -407,3 +407,11 @@ func TestEveryMessageLeaves(t *testing.T) {
 		}
 	})
 }
+
+// TestASuspectIsAloneUntilTheWatchdogHasSpoken: a suspect that is let in beside one that keeps its process busy for ever
+// would be lost with it, alone in its batch, and be blamed.
+func TestASuspectIsAloneUntilTheWatchdogHasSpoken(t *testing.T) {
+	if found := PingEvery + PingMisses*PingTime; found+5*time.Second > AloneTime {
+		t.Errorf("a stuck process is found after %s, and a suspect is alone for %s", found, AloneTime)
+	}
+}

@@ -39,15 +39,13 @@ const (
 	codesDefault = "2026-03-12"
 	// announceBinding is the global of service workers through which a delivery is announced.
 	announceBinding = "__runlot_announce"
-	// announcePrefix begins a service-worker script: its listener has to be the first, since one that throws ends the
-	// event. It has no line break, so that only the columns of the first line move.
-	announcePrefix = "{const announce=globalThis." + announceBinding + ";delete globalThis." + announceBinding +
-		";addEventListener(\"queue\",(event)=>announce(event))}"
+	// announcePrefix begins a service-worker script. It has no line break, so that only the columns of the first line move.
+	announcePrefix = "{const announce=globalThis." + announceBinding + ";delete globalThis." + announceBinding + ";announce()}"
 	// newRegistry is the flag without which a service worker cannot have the wrapped bindings of this package.
 	newRegistry = "new_module_registry"
 	// registryDefault is the compatibility date from which on they have it without the flag.
 	registryDefault = "2026-11-17"
-	// noWait is the flag with which the trace of a delivery lacks what its handler throws.
+	// noWait is the flag with which the trace of a delivery lacks what its handler throws, and ends long after its result.
 	noWait = "queue_consumer_no_wait_for_wait_until"
 )
 
@@ -171,8 +169,8 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
 	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w.Manifest)))
-	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"],\n   bindings = [\n",
-		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)))
+	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s,\n   bindings = [\n",
+		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest))
 	if err := r.bindings(w); err != nil {
 		return nil, err
 	}
@@ -265,11 +263,24 @@ func handlers(m *app.Manifest) string {
 	switch {
 	case len(m.Consumers) == 0:
 		return "user.default ?? {}"
-	case slices.Contains(m.CompatibilityFlags, noWait):
+	case tells(m):
 		return "mark(user.default, true)"
 	default:
 		return "mark(user.default)"
 	}
+}
+
+// tells reports whether the handlers of queues have to tell by themselves what they throw.
+func tells(m *app.Manifest) bool {
+	return len(m.Consumers) > 0 && slices.Contains(m.CompatibilityFlags, noWait)
+}
+
+// stream makes the tail hear of what handlers tell while their invocation goes on.
+func stream(m *app.Manifest) string {
+	if !tells(m) {
+		return ""
+	}
+	return `, streamingTails = ["tail"]`
 }
 
 // code renders the modules or the script of the user's worker, with what stands around it; handlers is the expression of
@@ -331,7 +342,8 @@ func (r *Files) bindings(w *Worker) error {
 			quote(m.DatabaseBinding), quote(w.Database.Name), quote(w.Database.User), quote(variable))
 	}
 	if w.Bundle.ServiceWorker {
-		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:handler\", innerBindings = [])),\n", quote(announceBinding))
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:handler\", innerBindings = [(name = \"tells\", json = \"%t\")])),\n",
+			quote(announceBinding), tells(m))
 	}
 	return nil
 }

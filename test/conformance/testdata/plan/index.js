@@ -27,6 +27,11 @@ async function perform(step, message, batch, env, ctx) {
       return void (await (await fetch(`${env.GATE}/wait/${value}`)).text());
     case "leave":
       return void (await (await fetch(`${env.GATE}/count/${value}`)).text());
+    case "thrice": {
+      const calls = await (await fetch(`${env.GATE}/count/${value}`)).text();
+      if (Number(calls) <= 3) throw new RangeError("one of three");
+      return;
+    }
     default:
       throw new Error("no such step: " + step);
   }

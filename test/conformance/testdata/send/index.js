@@ -15,7 +15,7 @@ const special = {
 function made(value) {
   if (value !== null && typeof value === "object") {
     if (value.$) return special[value.$]();
-    if (value.repeat) return "x".repeat(value.repeat);
+    if (value.repeat) return (value.of ?? "x").repeat(value.repeat);
     for (const key of Object.keys(value)) value[key] = made(value[key]);
   }
   return value;

@@ -7,7 +7,7 @@ export function announce(batch) {
   if (first) diagnosticsChannel.publishToTracer("runlot:delivery", `${first.id} ${first.attempts}`);
 }
 
-// tell puts what a handler throws into its trace, where the runtime itself has it only when it waits for waitUntil.
+// tell puts what a handler throws into its trace, where the runtime has it only when it waits for waitUntil.
 function tell(error) {
   const frames = /(\n {4}at [^]*)?$/.exec(String(error?.stack ?? ""))[0].slice(1);
   const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
@@ -49,5 +49,26 @@ export function mark(entry, tells) {
   return entry;
 }
 
-// The wrapped binding through which a worker in service-worker syntax reaches announce.
-export default () => announce;
+// tellsOf makes a queue listener tell what it throws.
+function tellsOf(listener) {
+  return function queue(event) {
+    try {
+      return typeof listener === "function" ? Reflect.apply(listener, this, [event]) : listener.handleEvent(event);
+    } catch (error) {
+      tell(error);
+      throw error;
+    }
+  };
+}
+
+// The wrapped binding of a worker in service-worker syntax, which calls it before anything else: its listener has to be the
+// first, since one that throws ends the event. With tells, the listeners that follow also tell what they throw.
+export default ({ tells }) =>
+  function announceEvents() {
+    const add = globalThis.addEventListener;
+    add("queue", announce);
+    if (!tells) return;
+    globalThis.addEventListener = function addEventListener(type, listener, ...rest) {
+      return add(type, type === "queue" && listener ? tellsOf(listener) : listener, ...rest);
+    };
+  };

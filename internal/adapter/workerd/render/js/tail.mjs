@@ -29,6 +29,19 @@ function describe(item) {
 }
 
 export default {
+  // What a handler throws is told at once where its trace comes only when everything given to waitUntil is over.
+  tailStream(onset, env) {
+    if (onset.event.info?.type !== "queue") return undefined;
+    let mark;
+    return {
+      async diagnosticChannel({ event: { channel, message } }) {
+        if (channel === "runlot:delivery") mark = message;
+        if (channel !== "runlot:exception") return;
+        await env.HOST.fetch("http://host/", { method: "POST", body: JSON.stringify({ kind: "queue", early: true, mark, exceptions: [message] }) });
+      },
+    };
+  },
+
   async tail(items, env) {
     for (const item of items) {
       const awaited = env.AWAITED && "queue" in (item.event ?? {});

@@ -1,0 +1,6 @@
+export default {
+  async queue(batch) {
+    const message = (m) => ({ id: m.id, timestamp: m.timestamp.getTime(), attempts: m.attempts, body: m.body });
+    console.log(JSON.stringify({ queue: batch.queue, messages: batch.messages.map(message) }));
+  },
+};
