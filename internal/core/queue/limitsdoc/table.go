@@ -41,6 +41,7 @@ var dialects = []perDialect{
 const (
 	bytesUnit = "bytes"
 	messages  = "messages"
+	levels    = "levels"
 )
 
 var sections = []section{
@@ -153,11 +154,11 @@ var sections = []section{
 			{"D1SQLBytes", queue.D1SQLBytes, bytesUnit, "the parser: the text of one query"},
 			{"D1ValueBytes", queue.D1ValueBytes, bytesUnit, "memory: a string, a BLOB or a row"},
 			{"D1Columns", queue.D1Columns, "columns", "the parser: of a table or a result"},
-			{"D1Depth", queue.D1Depth, "levels", "the stack: how deep an expression nests"},
+			{"D1Depth", queue.D1Depth, levels, "the stack: how deep an expression nests"},
 			{"D1Compound", queue.D1Compound, "terms", "the parser: of a compound SELECT"},
 			{"D1Arguments", queue.D1Arguments, "arguments", "the parser: of one function"},
 			{"D1Pattern", queue.D1Pattern, bytesUnit, "the processor: a pattern of LIKE or GLOB"},
-			{"D1TriggerDepth", queue.D1TriggerDepth, "levels", "the stack: how deep triggers call each other"},
+			{"D1TriggerDepth", queue.D1TriggerDepth, levels, "the stack: how deep triggers call each other"},
 			{"D1StatementTime", queue.D1StatementTime, "", "who else calls the database: one statement"},
 			{"D1DatabaseBytes", queue.D1DatabaseBytes, bytesUnit, "the disk: one database, unless the node is told another size"},
 			{"D1Waiting", queue.D1Waiting, "calls", "memory: calls that wait for one database"},
@@ -175,7 +176,7 @@ var sections = []section{
 		intro: "What is read of a project, and watched.",
 		limits: []limit{
 			{"MaxConfigFile", queue.MaxConfigFile, bytesUnit, "memory: the largest configuration or secrets file"},
-			{"MaxConfigDepth", queue.MaxConfigDepth, "levels", "the stack: how deep objects and arrays may nest in one"},
+			{"MaxConfigDepth", queue.MaxConfigDepth, levels, "the stack: how deep objects and arrays may nest in one"},
 			{"MaxProblems", queue.MaxProblems, "problems", "the reader: the most that are listed of one file"},
 			{"WatchQuiet", queue.WatchQuiet, "", "the builder: how long no file may change before a change is reported"},
 			{"WatchWait", queue.WatchWait, "", "the developer: the longest that a change waits"},
