@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -30,6 +31,7 @@ type Daemon struct {
 	workerd string // the program
 	runtime *workerd.Runtime
 	servers *servers.Servers
+	d1      *d1.Databases
 	gate    *binding.Gate
 	budget  *dispatch.Budget
 	hosts   []*host
@@ -110,7 +112,7 @@ func newDaemon(o Options) (*Daemon, error) {
 	o.State = state
 	d := &Daemon{
 		o: o, workerd: program, runtime: workerd.New(program, o.Log),
-		gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
+		gate: binding.NewGate(), d1: d1.New(state, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*host{},
 	}
 	d.servers = servers.New(servers.Options{
@@ -310,6 +312,7 @@ func (d *Daemon) stop() {
 	for _, db := range d.databases {
 		db.Stop()
 	}
+	d.d1.Close()
 	d.servers.Stop()
 	if d.lock != nil {
 		_ = d.lock.Close()

@@ -164,6 +164,9 @@ func (h *host) deploy(ctx context.Context, v *version) error {
 	h.updateConsumers(ctx, v.manifest, db)
 	h.d.release(h, v)
 	h.d.o.Observer.Live(v.manifest.Name, v.id, time.Since(began), reload)
+	for _, hint := range h.d.d1.Hints(ctx, v.manifest, filepath.Dir(v.file)) {
+		h.d.o.Observer.Notice(hint)
+	}
 	return nil
 }
 
@@ -211,6 +214,7 @@ func (h *host) start(ctx context.Context, v *version) (*workerd.Process, error) 
 			spec.Database = db.app.Load()
 		}
 	}
+	spec.Host = h.d.d1.Handler(m, spec.Host)
 	return h.d.runtime.Start(ctx, spec)
 }
 

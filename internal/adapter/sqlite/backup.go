@@ -28,6 +28,9 @@ func (d *Databases) Backup(ctx context.Context, identity, path string) (err erro
 	defer func() {
 		if err != nil {
 			_ = os.Remove(part) // it may not be there
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
 			err = fmt.Errorf("back up the D1 database %s: %w", identity, err)
 		}
 	}()

@@ -43,7 +43,12 @@ func open(ctx context.Context, path string, maxBytes int64) (_ *conn, err error)
 			err = openError(path, errors.Join(err, c.Close()))
 		}
 	}()
-	mode, err := c.text("PRAGMA journal_mode=WAL")
+	// Of a new database only: deleted rows give their space back, since callers cannot VACUUM.
+	err = raw.Exec("PRAGMA auto_vacuum=FULL")
+	mode := ""
+	if err == nil {
+		mode, err = c.text("PRAGMA journal_mode=WAL")
+	}
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("the journal mode is %s: %w", mode, errNoWAL)
 	}
@@ -308,10 +313,10 @@ func (c *conn) step(stmt *sqlite3.Stmt, q *d1.Query, last bool, r *d1.Result, ro
 	if read > 0 {
 		read++
 	}
-	if !stmt.ReadOnly() {
-		returned = 0
+	if stmt.ReadOnly() && c.guard.reads {
+		read = max(read, returned)
 	}
-	r.Meta.RowsRead += max(read, returned)
+	r.Meta.RowsRead += read
 	return stmt.Err()
 }
 

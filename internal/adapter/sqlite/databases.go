@@ -40,6 +40,9 @@ type Databases struct {
 	alive         context.Context //nolint:containedctx // the life of the databases, which no call's context is
 	stop          context.CancelFunc
 
+	// running has the calls that run.
+	running *semaphore.Weighted
+
 	mu     sync.Mutex
 	closed bool
 	all    map[string]*database // by identity; guarded by mu
@@ -63,7 +66,7 @@ func New(o Options) *Databases {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = queue.D1DatabaseBytes
 	}
-	d := &Databases{o: o, statementTime: queue.D1StatementTime, all: map[string]*database{}}
+	d := &Databases{o: o, statementTime: queue.D1StatementTime, running: semaphore.NewWeighted(queue.D1Running), all: map[string]*database{}}
 	d.alive, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -91,11 +94,19 @@ func (d *Databases) Run(ctx context.Context, identity string, queries []d1.Query
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.alive, cancel)()
-	if err := db.take(ctx); err != nil {
+	if err := take(ctx, db.turn); err != nil {
 		return nil, err
 	}
 	defer db.turn.Release(1)
-	return db.run(ctx, d, queries)
+	if err := take(ctx, d.running); err != nil {
+		return nil, err
+	}
+	defer d.running.Release(1)
+	results, err := db.run(ctx, d, queries)
+	if broken(err) {
+		d.o.Log.ErrorContext(ctx, "a D1 database cannot be read or written", "file", db.path, "error", fault.Detail(err))
+	}
+	return results, err
 }
 
 // enter registers a caller.
@@ -155,11 +166,11 @@ func (d *Databases) shut(db *database) {
 	db.conn = nil
 }
 
-// take waits for the turn.
-func (db *database) take(ctx context.Context) error {
+// take waits for a turn.
+func take(ctx context.Context, turn *semaphore.Weighted) error {
 	wait, cancel := context.WithTimeout(ctx, queue.D1WaitTime)
 	defer cancel()
-	if err := db.turn.Acquire(wait, 1); err != nil {
+	if err := turn.Acquire(wait, 1); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for the D1 database: %w", ctx.Err())
 		}

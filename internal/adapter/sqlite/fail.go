@@ -108,6 +108,17 @@ func (c *conn) failed(ctx context.Context, index int, err error) error {
 	return &d1.Error{Text: c.explain(err), Query: index, Cause: err}
 }
 
+// broken reports whether an error is none of the caller's but of the file or the disk under it.
+func broken(err error) bool {
+	for _, code := range []sqlite3.ErrorCode{sqlite3.IOERR, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.CANTOPEN, sqlite3.READONLY, sqlite3.PROTOCOL} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	e, ok := errors.AsType[*d1.Error](err)
+	return ok && e.Text != d1.Full && errors.Is(err, sqlite3.FULL)
+}
+
 // outOfMemory is the error for the panic with which the library reports that SQLite has no memory left; nil for another.
 func outOfMemory(reason any) error {
 	err, ok := reason.(error)

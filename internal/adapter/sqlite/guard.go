@@ -13,14 +13,15 @@ import (
 type guard struct {
 	// off lets everything through, for the statements of this program.
 	off bool
-	// selects says that the statement is, or holds, a SELECT; transaction that it was refused for beginning or ending one.
-	selects, transaction bool
+	// selects says that the statement is, or holds, a SELECT; reads that it reads a table; transaction that it was refused
+	// for beginning or ending one.
+	selects, reads, transaction bool
 	// settings says that the call changed a setting of the connection.
 	settings bool
 }
 
 // prepare begins a statement.
-func (g *guard) prepare() { g.selects, g.transaction = false, false }
+func (g *guard) prepare() { g.selects, g.reads, g.transaction = false, false, false }
 
 // actions are what statements may do. What is not here is refused: temporary tables, ATTACH, transactions of the caller's.
 var actions = map[sqlite3.AuthorizerActionCode]bool{
@@ -39,7 +40,7 @@ var pragmas = map[string]bool{
 	"case_sensitive_like": true, "ignore_check_constraints": true, "legacy_alter_table": true, "recursive_triggers": true,
 	"reverse_unordered_selects": true, "defer_foreign_keys": false, "foreign_keys": false, "data_version": false,
 	"foreign_key_check": false, "foreign_key_list": false, "index_info": false, "index_list": false, "index_xinfo": false,
-	"optimize": false, "quick_check": false, "table_info": false, "table_list": false, "table_xinfo": false,
+	"optimize": false, "page_size": false, "quick_check": false, "table_info": false, "table_list": false, "table_xinfo": false,
 }
 
 // functions are those that tell of the program and not of the database.
@@ -50,10 +51,12 @@ var functions = map[string]bool{
 
 // authorize implements SQLite's authorizer.
 func (g *guard) authorize(action sqlite3.AuthorizerActionCode, name, second, _, _ string) sqlite3.AuthorizerReturnCode {
-	ok := g.off || actions[action]
+	ok := g.off || actions[action] && !reserved(name)
 	switch action { //nolint:exhaustive // the other actions are allowed or refused by the table alone
 	case sqlite3.AUTH_SELECT:
 		g.selects, ok = true, true
+	case sqlite3.AUTH_READ:
+		g.reads = true
 	case sqlite3.AUTH_TRANSACTION, sqlite3.AUTH_SAVEPOINT:
 		g.transaction = !ok
 	case sqlite3.AUTH_CREATE_VTABLE:
@@ -69,6 +72,12 @@ func (g *guard) authorize(action sqlite3.AuthorizerActionCode, name, second, _, 
 		return sqlite3.AUTH_DENY
 	}
 	return sqlite3.AUTH_OK
+}
+
+// reserved reports whether a name belongs to the platform, as D1 has it.
+func reserved(name string) bool {
+	const prefix = "_cf_"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // restrict puts the connection under the rules for callers.

@@ -19,7 +19,13 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerDir); dir != "" {
+		write(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds what a test waits for.
 const patience = 60 * time.Second
@@ -116,6 +122,7 @@ func TestErrors(t *testing.T) {
 		{"SELECT readfile('/etc/passwd')", nil, "no such function: readfile at offset 7: SQLITE_ERROR"},
 		{"SELECT sqlite_version()", nil, "not authorized to use function: sqlite_version at offset 7: SQLITE_ERROR"},
 		{"CREATE TEMP TABLE tt (a)", nil, auth},
+		{"CREATE TABLE _CF_x (a)", nil, auth},
 		{"CREATE VIRTUAL TABLE v USING dbstat(main)", nil, auth},
 		{"DELETE FROM sqlite_master", nil, "table sqlite_master may not be modified: SQLITE_ERROR"},
 		{"PRAGMA journal_mode = delete", nil, auth},
@@ -189,7 +196,7 @@ func TestWorks(t *testing.T) {
 func TestMeta(t *testing.T) {
 	d := databases(t, Options{})
 	created := run(t, d, query("CREATE TABLE t (id INTEGER PRIMARY KEY, a)"))[0].Meta
-	if !created.Changed || created.SizeAfter != 8192 || created.Changes != 0 {
+	if !created.Changed || created.SizeAfter != 12_288 || created.Changes != 0 {
 		t.Errorf("create: %+v", created)
 	}
 	written := run(t, d, query("INSERT INTO t (a) VALUES (1), (2), (3)"))[0].Meta
@@ -197,8 +204,16 @@ func TestMeta(t *testing.T) {
 		t.Errorf("insert: %+v", written)
 	}
 	read := run(t, d, query("SELECT a FROM t WHERE a > 1"))[0].Meta
-	if read.Changed || read.Changes != 0 || read.LastRowID != 3 || read.RowsRead != 3 || read.RowsWritten != 0 || read.SizeAfter != 8192 {
+	if read.Changed || read.Changes != 0 || read.LastRowID != 3 || read.RowsRead != 3 || read.RowsWritten != 0 || read.SizeAfter != 12_288 {
 		t.Errorf("select: %+v", read)
+	}
+	if computed := run(t, d, query("SELECT 1"))[0].Meta; computed.RowsRead != 0 {
+		t.Errorf("select without a table: %+v", computed)
+	}
+	run(t, d, query("CREATE TABLE big (a)"), query("INSERT INTO big VALUES (zeroblob(100000))"))
+	run(t, d, query("DROP TABLE big"))
+	if after := run(t, d, query("SELECT 1"))[0].Meta; after.SizeAfter != 12_288 {
+		t.Errorf("a dropped table leaves %d bytes", after.SizeAfter)
 	}
 	results := run(t, d, query("DELETE FROM t WHERE id = 1"), query("-- nothing"), query("SELECT 1 a, 2 a WHERE 0"))
 	if len(results) != 2 || results[0].Meta.Changes != 1 || len(results[0].Columns) != 0 || !cmp.Equal(results[1].Columns, []string{"a", "a"}) {

@@ -221,6 +221,11 @@ const (
 	D1BusyTime = 10 * time.Second
 	// D1RequestBytes is the largest call, with all its statements and values as JSON.
 	D1RequestBytes = 32 << 20
+	// D1RequestsBytes bounds the calls that are read and run at a time, over all databases of a node; a call that finds no
+	// room waits.
+	D1RequestsBytes = 256 << 20
+	// D1Running is the most databases of a node that run a call at a time.
+	D1Running = 64
 	// D1ResultBytes bounds the rows that one call returns, as JSON; blobs are lists of numbers there.
 	D1ResultBytes = 32 << 20
 	// D1MemoryBytes bounds the memory of SQLite for one database; what it sorts beyond that lies in temporary files.

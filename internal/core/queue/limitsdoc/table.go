@@ -165,6 +165,8 @@ var sections = []section{
 			{"D1WaitTime", queue.D1WaitTime, "", "the caller: the wait for the calls before it"},
 			{"D1BusyTime", queue.D1BusyTime, "", "the caller: the wait for another process that writes to the same file"},
 			{"D1RequestBytes", queue.D1RequestBytes, bytesUnit, "memory: one call with all its statements and values, as JSON"},
+			{"D1RequestsBytes", queue.D1RequestsBytes, bytesUnit, "memory: the calls that are read and run at a time, over all databases of a node"},
+			{"D1Running", queue.D1Running, "calls", "memory and the processor: databases of a node that run a call at a time"},
 			{"D1ResultBytes", queue.D1ResultBytes, bytesUnit, "memory: the rows that one call returns, as JSON"},
 			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
