@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/migrate"
+	server "github.com/runlot/runlot/internal/server/d1"
 )
 
 // Choice names a project and its state, as a person does.
@@ -122,6 +123,9 @@ func (p *Project) ExecuteFile(ctx context.Context, path string) ([]d1.Result, er
 	}
 	return p.Execute(ctx, path, text)
 }
+
+// JSON writes results as D1 does: for each statement its rows as objects, and its meta.
+func JSON(results []d1.Result) []byte { return server.Encode(results, false) }
 
 // Migrations returns the migrations in their order. It makes no database.
 func (p *Project) Migrations(ctx context.Context) ([]Migration, error) {

@@ -109,7 +109,7 @@ func (d *Door) run(w http.ResponseWriter, r *http.Request, identity string) ([]b
 	if err != nil {
 		return nil, err
 	}
-	return encode(results, r.URL.Query().Get("resultsFormat") == "ROWS_AND_COLUMNS"), nil
+	return Encode(results, r.URL.Query().Get("resultsFormat") == "ROWS_AND_COLUMNS"), nil
 }
 
 func tooLarge() error {

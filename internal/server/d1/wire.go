@@ -99,8 +99,8 @@ func decode(body []byte) ([]d1.Query, error) {
 	return queries, nil
 }
 
-// encode writes the results: rows as lists beside the names of their columns, or as objects.
-func encode(results []d1.Result, rowsAndColumns bool) []byte {
+// Encode writes results as JSON: rows as lists beside the names of their columns, or as objects.
+func Encode(results []d1.Result, rowsAndColumns bool) []byte {
 	b := []byte{'['}
 	for i := range results {
 		r := &results[i]
