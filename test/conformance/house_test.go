@@ -62,7 +62,7 @@ type node struct {
 // developmentApps and productionApps are the fixtures of the two daemons.
 var (
 	developmentApps = []string{
-		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
+		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound", "d1", "d1script",
 	}
 	productionApps = []string{"database", "outbound"}
 )
@@ -189,7 +189,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases())
 }
 
 func TestConformance(t *testing.T) {
