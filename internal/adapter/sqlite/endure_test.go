@@ -206,6 +206,9 @@ func TestBackup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	other := target + "2"
+	if err := os.WriteFile(other+".part", nil, 0o600); err != nil { // what a killed backup left
+		t.Fatal(err)
+	}
 	if err := d.Backup(ctx, "x", other); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}

@@ -228,6 +228,9 @@ func TestAllOrNothing(t *testing.T) {
 	if e.Query != 2 {
 		t.Errorf("query %d failed", e.Query)
 	}
+	if e := refused(t, d, query("CREATE TABLE t (a)"), query("SELEC")); e.Query != 1 {
+		t.Errorf("query %d cannot be prepared", e.Query)
+	}
 	if n := value(t, d, "SELECT count(*) FROM sqlite_schema"); n != int64(0) {
 		t.Errorf("%v things are left", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/runlot/runlot/internal/adapter/sqlite"
 	"github.com/runlot/runlot/internal/core/app"
@@ -62,9 +63,14 @@ func (d *Databases) Handler(m *app.Manifest, next http.Handler) http.Handler {
 	})
 }
 
+// hintTime bounds the look at what is pending: it is not worth to wait for a database that is at work.
+const hintTime = 10 * time.Second
+
 // Hints says, for each database that has pending migrations, how many and how to apply them. dir is the project folder. It
 // makes no database. What cannot be looked at is left to the command that it would name.
 func (d *Databases) Hints(ctx context.Context, m *app.Manifest, dir string) []string {
+	ctx, cancel := context.WithTimeout(ctx, hintTime)
+	defer cancel()
 	var hints []string
 	for i := range m.D1Databases {
 		db := &m.D1Databases[i]

@@ -45,6 +45,7 @@ const (
 	bytesUnit = "bytes"
 	messages  = "messages"
 	levels    = "levels"
+	calls     = "calls"
 )
 
 var sections = []section{
@@ -60,7 +61,7 @@ var sections = []section{
 			{"DefaultBatchTimeout", queue.DefaultBatchTimeout, "", "a consumer that names no batch timeout"},
 			{"DefaultMaxRetries", queue.DefaultMaxRetries, "retries", "a consumer that names no number of retries"},
 			{"MaxConcurrency", queue.MaxConcurrency, "batches", "the worker process: batches of one queue at the same time"},
-			{"MaxProducerCalls", queue.MaxProducerCalls, "calls", "memory and the other producers: calls under way at a time, per queue; the next one throws with code 10250"},
+			{"MaxProducerCalls", queue.MaxProducerCalls, calls, "memory and the other producers: calls under way at a time, per queue; the next one throws with code 10250"},
 			{"MinRetention", queue.MinRetention, "", "the user: a shorter setting would delete what no consumer could have seen"},
 			{"DefaultRetention", queue.DefaultRetention, "", "the disk: how long a message stays unsettled"},
 			{"MaxRetention", queue.MaxRetention, "", "the disk: the longest retention that a queue may have"},
@@ -164,12 +165,12 @@ var sections = []section{
 			{"D1TriggerDepth", queue.D1TriggerDepth, levels, "the stack: how deep triggers call each other"},
 			{"D1StatementTime", queue.D1StatementTime, "", "who else calls the database: one statement"},
 			{"D1DatabaseBytes", queue.D1DatabaseBytes, bytesUnit, "the disk: one database, unless the node is told another size"},
-			{"D1Waiting", queue.D1Waiting, "calls", "memory: calls that wait for one database"},
+			{"D1Waiting", queue.D1Waiting, calls, "memory: calls that wait for one database"},
 			{"D1WaitTime", queue.D1WaitTime, "", "the caller: the wait for the calls before it"},
 			{"D1BusyTime", queue.D1BusyTime, "", "the caller: the wait for another process that writes to the same file"},
 			{"D1RequestBytes", queue.D1RequestBytes, bytesUnit, "memory: one call with all its statements and values, as JSON"},
 			{"D1RequestsBytes", queue.D1RequestsBytes, bytesUnit, "memory: the calls that are read and run at a time, over all databases of a node"},
-			{"D1Running", queue.D1Running, "calls", "memory and the processor: databases of a node that run a call at a time"},
+			{"D1Running", queue.D1Running, calls, "memory and the processor: databases of a node that run a call at a time"},
 			{"D1ResultBytes", queue.D1ResultBytes, bytesUnit, "memory: the rows that one call returns, as JSON"},
 			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
