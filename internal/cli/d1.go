@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/core/d1"
 	rooms "github.com/runlot/runlot/internal/daemon/d1"
 )
@@ -26,7 +27,7 @@ the project declares one only.`,
 		Example: `  runlot d1 migrations create "create users"
   runlot d1 migrations apply
   runlot d1 execute main --command "SELECT * FROM users LIMIT 5"`,
-		RunE: helpOrUnknown,
+		RunE: command.HelpOrUnknown,
 		Args: cobra.ArbitraryArgs,
 	}
 	migrations := &cobra.Command{
@@ -37,7 +38,7 @@ the configuration names (migrations by default). Each is applied once, in order
 and as a whole; the database records it in its table d1_migrations.`,
 		Example: `  runlot d1 migrations list
   runlot d1 migrations apply main`,
-		RunE: helpOrUnknown,
+		RunE: command.HelpOrUnknown,
 		Args: cobra.ArbitraryArgs,
 	}
 	migrations.AddCommand(d1ListCommand(), d1ApplyCommand(), d1CreateCommand())
@@ -51,13 +52,13 @@ func d1Flags(c *cobra.Command, choice *rooms.Choice) {
 	c.Flags().StringVar(&choice.State, "state", "", "`FOLDER` that holds the databases (default DIR/.runlot)")
 	c.Flags().StringVarP(&choice.Config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&choice.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
-	completeFolders(c, "dir", "state")
+	command.CompleteFolders(c, "dir", "state")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
 // withD1 opens the database that is meant, for one use of it.
 func withD1(c *cobra.Command, choice *rooms.Choice, use func(p *rooms.Project) error) error {
-	p, err := rooms.Open(*choice, newLog(stderrOf(c), false))
+	p, err := rooms.Open(*choice, newLog(command.Stderr(c), false))
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func withD1(c *cobra.Command, choice *rooms.Choice, use func(p *rooms.Project) e
 // d1ExecuteCommand runs SQL.
 func d1ExecuteCommand() *cobra.Command {
 	var choice rooms.Choice
-	var command, file string
+	var text, file string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "execute [DATABASE]",
@@ -78,10 +79,10 @@ nothing is left when one of them fails, and prints the rows that they return.`,
 		Example: `  runlot d1 execute --command "SELECT count(*) FROM users"
   runlot d1 execute main --file seed.sql
   runlot d1 execute main --command "SELECT * FROM users" --json`,
-		Args: args(0, 1, "database"),
+		Args: command.Args(0, 1, "database"),
 		RunE: func(c *cobra.Command, given []string) error {
-			if (command == "") == (file == "") {
-				return usage("%s needs either --command or --file", c.CommandPath())
+			if (text == "") == (file == "") {
+				return command.Usage("%s needs either --command or --file", c.CommandPath())
 			}
 			choice.Database = strings.Join(given, "")
 			return withD1(c, &choice, func(p *rooms.Project) error {
@@ -90,7 +91,7 @@ nothing is left when one of them fails, and prints the rows that they return.`,
 				if file != "" {
 					results, err = p.ExecuteFile(c.Context(), file)
 				} else {
-					results, err = p.Execute(c.Context(), "the command", command)
+					results, err = p.Execute(c.Context(), "the command", text)
 				}
 				switch {
 				case err != nil:
@@ -104,7 +105,7 @@ nothing is left when one of them fails, and prints the rows that they return.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&command, "command", "", "`SQL` to run")
+	c.Flags().StringVar(&text, "command", "", "`SQL` to run")
 	c.Flags().StringVar(&file, "file", "", "`FILE` of SQL to run")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the results as JSON")
 	d1Flags(c, &choice)
@@ -176,7 +177,7 @@ func d1ListCommand() *cobra.Command {
 		Short:   "List the migrations, and which are applied",
 		Long:    `list prints each migration with the time when it was applied (UTC), in order.`,
 		Example: "  runlot d1 migrations list",
-		Args:    args(0, 1, "database"),
+		Args:    command.Args(0, 1, "database"),
 		RunE: func(c *cobra.Command, given []string) error {
 			choice.Database = strings.Join(given, "")
 			return withD1(c, &choice, func(p *rooms.Project) error {
@@ -217,7 +218,7 @@ func d1ApplyCommand() *cobra.Command {
 at the first that fails, of which nothing is left, and says which statement it
 was. The database is made when it does not exist.`,
 		Example: "  runlot d1 migrations apply main",
-		Args:    args(0, 1, "database"),
+		Args:    command.Args(0, 1, "database"),
 		RunE: func(c *cobra.Command, given []string) error {
 			choice.Database = strings.Join(given, "")
 			return withD1(c, &choice, func(p *rooms.Project) error {
@@ -249,9 +250,9 @@ numbered behind those that are there, and prints its path.`,
   runlot d1 migrations create main "create users"`,
 		Args: func(c *cobra.Command, given []string) error {
 			if len(given) > 2 {
-				return usage("%s takes a database and one description; put several words in quotes", c.CommandPath())
+				return command.Usage("%s takes a database and one description; put several words in quotes", c.CommandPath())
 			}
-			return args(1, 2, "a description of what it does")(c, given)
+			return command.Args(1, 2, "a description of what it does")(c, given)
 		},
 		RunE: func(c *cobra.Command, given []string) error {
 			choice.Database = strings.Join(given[:len(given)-1], "")

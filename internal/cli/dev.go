@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/cli/console"
@@ -40,7 +42,7 @@ only.`,
   # a PostgreSQL of your own, 15 or newer
   runlot dev --database-url postgres://me@localhost/mine`,
 		RunE: func(c *cobra.Command, dirs []string) error {
-			out := terminal.New(stdoutOf(c))
+			out := terminal.New(command.Stdout(c))
 			if len(dirs) == 0 {
 				dirs = []string{"."}
 			}
@@ -51,7 +53,7 @@ only.`,
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
-			o.Log = newLog(stderrOf(c), verbose)
+			o.Log = newLog(command.Stderr(c), verbose)
 			o.Colour = out.Colour
 			screen := console.New(out, time.Now)
 			defer screen.Flush()
@@ -69,6 +71,6 @@ only.`,
 	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
 	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show what the parts report about themselves")
-	completeFolders(c, "state")
+	command.CompleteFolders(c, "state")
 	return c
 }

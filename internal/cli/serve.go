@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/cli/console"
@@ -27,17 +29,17 @@ then is delivered again by the next start.`,
 
   # a PostgreSQL of your own, 15 or newer
   celld serve --data /var/lib/celld --database-url postgres://me@db/mine /srv/a`,
-		Args: args(1, math.MaxInt, "the folder of a project"),
+		Args: command.Args(1, math.MaxInt, "the folder of a project"),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			if o.State == "" {
-				return usage("%s needs --data, the folder that holds the queues", c.CommandPath())
+				return command.Usage("%s needs --data, the folder that holds the queues", c.CommandPath())
 			}
 			o.Dirs = dirs
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
-			o.Log = newLog(stderrOf(c), true)
-			out := terminal.New(stdoutOf(c))
+			o.Log = newLog(command.Stderr(c), true)
+			out := terminal.New(command.Stdout(c))
 			o.Colour = out.Colour
 			screen := console.New(out, time.Now)
 			defer screen.Flush()
@@ -53,6 +55,6 @@ then is delivered again by the next start.`,
 	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
 	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
 	f.BoolVar(&o.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
-	completeFolders(c, "data")
+	command.CompleteFolders(c, "data")
 	return c
 }

@@ -189,7 +189,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), d1Cases())
 }
 
 func TestConformance(t *testing.T) {
@@ -215,6 +215,7 @@ func TestConformance(t *testing.T) {
 			})
 		}
 	})
+	t.Run("records", func(t *testing.T) { everyBatchIsKept(t, h) })
 }
 
 // conform runs one case.

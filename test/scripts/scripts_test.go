@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("PORT", freePort(t))
 			env.Setenv("EXAMPLES", filepath.Join(root, "examples"))
+			env.Setenv("OPERATOR", freePort(t))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

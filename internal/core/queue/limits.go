@@ -121,6 +121,43 @@ const (
 	ReleaseTime = 2 * time.Second
 )
 
+// Bounds of the records of batches.
+const (
+	// RecordsKept and RecordAge are how many records of a queue are kept, and for how long: whichever is less.
+	RecordsKept = 10_000
+	RecordAge   = 7 * 24 * time.Hour
+	// RecordEvery is how long records are gathered for one write, RecordRows and RecordBytes how many fit into one.
+	RecordEvery = 500 * time.Millisecond
+	RecordRows  = 1_000
+	RecordBytes = 1 << 20
+	// RecordLinger is how long a record waits at least for the last lines that its handler logged.
+	RecordLinger = 100 * time.Millisecond
+	// RecordBuffer bounds the records in memory that are not written yet, in bytes, per database.
+	RecordBuffer = 16 << 20
+	// RecordTime bounds one write or read, RecordStopTime the last writes at a stop.
+	RecordTime     = 10 * time.Second
+	RecordStopTime = 2 * time.Second
+	// RecordPruneRows is the most records that one transaction deletes; RecordSweepEvery is the pause between two looks for
+	// old ones.
+	RecordPruneRows  = 2_000
+	RecordSweepEvery = time.Minute
+	// RecordText and RecordStack bound the texts of a record, in bytes, and RecordWarnings the number of its warnings.
+	RecordText     = 1 << 10
+	RecordStack    = 4 << 10
+	RecordWarnings = 10
+	// RecordLines and RecordLogBytes bound what is kept of what one handler call logged; RecordLogBuffer bounds the lines in
+	// memory that wait for their record, in bytes, per database.
+	RecordLines     = 50
+	RecordLogBytes  = 8 << 10
+	RecordLogBuffer = 4 << 20
+	// RecordPage is the most records of one page of a list.
+	RecordPage = 500
+	// RecordFollow is how many records wait for one subscriber; past it the oldest go, and are counted.
+	RecordFollow = 1_000
+	// RecordConnections bounds the connections that write and read records, per database.
+	RecordConnections = 2
+)
+
 // Bounds of the runtime.
 const (
 	// DeliveryGrace is added to the batch timeout for the handler time of the runlot dialect.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,9 +13,11 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/d1"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -36,6 +37,8 @@ type Observer interface {
 // Store is a store that holds connections.
 type Store interface {
 	store.Store
+	// Records is where the history of the batches is kept.
+	Records() ledger.Store
 	Close(ctx context.Context) error
 }
 
@@ -100,19 +103,14 @@ func (n *Node) Stop() {
 	n.servers.Stop()
 }
 
-// RunDir is where the processes of a state folder keep their files; it is emptied before each start.
-func RunDir(state string) string { return filepath.Join(state, "run") }
-
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
 
 // D1 are the node's D1 databases.
 func (n *Node) D1() *d1.Databases { return n.d1 }
 
-// Access is how a database is reached that no app needs to name.
-func (n *Node) Access(ctx context.Context, name string) (servers.Access, error) {
-	return n.servers.Open(ctx, name)
-}
+// ControlURL is how the database of what is known of the apps is reached.
+func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
 
 // databaseOf returns the app's database, opened if it has to be; nil when the app has none.
 func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, error) {
@@ -150,7 +148,7 @@ func (n *Node) opener(name string) func(context.Context) (Store, workerd.Databas
 		if err != nil {
 			host = "unknown"
 		}
-		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
+		store, err := history.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
 		if err != nil {
 			return nil, workerd.Database{}, err
 		}

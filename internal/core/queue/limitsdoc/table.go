@@ -43,6 +43,7 @@ var dialects = []perDialect{
 
 const (
 	bytesUnit = "bytes"
+	records   = "records"
 	messages  = "messages"
 	levels    = "levels"
 	calls     = "calls"
@@ -116,6 +117,32 @@ var sections = []section{
 			{"ErrorBackoffFirst", queue.ErrorBackoffFirst, "", "a version that cannot run: the first pause of its queue after an error, doubling"},
 			{"ErrorBackoffMax", queue.ErrorBackoffMax, "", "the same: the longest pause"},
 			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits"},
+		},
+	},
+	{
+		title: "Records of batches",
+		intro: "What is kept of each batch, in the queue's database. They are not settings.",
+		limits: []limit{
+			{"RecordsKept", queue.RecordsKept, records, "the disk: what is kept of one queue"},
+			{"RecordAge", queue.RecordAge, "", "the same, in time; whichever is less"},
+			{"RecordEvery", queue.RecordEvery, "", "the database: how long records are gathered for one write; a crash loses them"},
+			{"RecordRows", queue.RecordRows, records, "memory: one write"},
+			{"RecordBytes", queue.RecordBytes, bytesUnit, "the same, in bytes"},
+			{"RecordLinger", queue.RecordLinger, "", "logs: how long a record waits at least for the last lines of its handler"},
+			{"RecordBuffer", queue.RecordBuffer, bytesUnit, "memory: records that are not written yet, per database; past it they are only counted"},
+			{"RecordTime", queue.RecordTime, "", "the writer and readers: a database that does not answer"},
+			{"RecordStopTime", queue.RecordStopTime, "", "who waits for the stop: the last writes"},
+			{"RecordPruneRows", queue.RecordPruneRows, records, "the database: what one transaction deletes"},
+			{"RecordSweepEvery", queue.RecordSweepEvery, "", "the database: the pause between two looks for old records"},
+			{"RecordText", queue.RecordText, bytesUnit, "the disk: each text of a record; the rest is cut off"},
+			{"RecordStack", queue.RecordStack, bytesUnit, "the disk: the stack of an error"},
+			{"RecordWarnings", queue.RecordWarnings, "warnings", "the disk: the warnings of one batch"},
+			{"RecordLines", queue.RecordLines, "lines", "the disk: what is kept of what one handler call logged"},
+			{"RecordLogBytes", queue.RecordLogBytes, bytesUnit, "the same, in bytes"},
+			{"RecordLogBuffer", queue.RecordLogBuffer, bytesUnit, "memory: lines that wait for their record, per database; past it the oldest go"},
+			{"RecordPage", queue.RecordPage, records, "memory: one page of a list"},
+			{"RecordFollow", queue.RecordFollow, records, "memory: what waits for one that follows; past it the oldest are skipped, and counted"},
+			{"RecordConnections", queue.RecordConnections, connectionsUnit, "the database: connections that write and read records, per database"},
 		},
 	},
 	{
