@@ -19,6 +19,7 @@ import (
 func celldCommand(version string) (*cobra.Command, *setting.Set) {
 	s := &celld.Settings{Version: version}
 	var urls []string
+	var capped bounds
 	var config, level string
 	c := &cobra.Command{
 		Use:   "celld",
@@ -46,11 +47,12 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the API\n")
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked; 0 is\nnever")
+	capped.define(f)
+	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	f.StringVar(&level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	set := setting.New("CELLD_", f)
-	set.Add("data", "listen", "operator", "public-url", "database-url", "park-after", "allow-private", "log-level")
+	set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
 	f.StringVarP(&config, "config", "c", "", "`FILE` of settings, in TOML")
 	c.RunE = func(c *cobra.Command, given []string) error {
 		if len(given) > 0 || c.Flags().NFlag() == 0 && os.Getenv(set.Variable("data")) == "" {
@@ -67,6 +69,9 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 		}
 		var err error
 		if s.DatabaseURLs, err = databaseURLs(urls); err != nil {
+			return err
+		}
+		if err = s.Caps.Set(capped.operations, capped.sizes); err != nil {
 			return err
 		}
 		if s.Log, err = daemonLog(command.Stderr(c), level); err != nil {

@@ -17,6 +17,7 @@ import (
 func serveCommand() *cobra.Command {
 	var o daemon.Options
 	var urls []string
+	var bounds bounds
 	c := &cobra.Command{
 		Use:   "serve DIR...",
 		Short: "Run projects until told to stop",
@@ -38,6 +39,9 @@ then is delivered again by the next start.`,
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
+			if err := bounds.read(&o); err != nil {
+				return err
+			}
 			o.Log = newLog(command.Stderr(c), true)
 			out := terminal.New(command.Stdout(c))
 			o.Colour = out.Colour
@@ -52,8 +56,9 @@ then is delivered again by the next start.`,
 	f.StringVar(&o.Host, "host", "127.0.0.1", "`ADDRESS` to listen on")
 	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project, N+1 of the next;\n0 picks free ones")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
-	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	bounds.define(f)
+	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where there are several")
+	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of a wrangler environment")
 	f.BoolVar(&o.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	command.CompleteFolders(c, "data")
 	return c

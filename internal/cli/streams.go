@@ -31,7 +31,8 @@ func readURLs(o *daemon.Options, values []string) error {
 			name, url = before, after
 		}
 		if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-			return fault.New(fault.Invalid, "database_url_invalid", "--database-url takes postgres://…, not %q", url).
+			// What was given instead may hold a password wherever it likes.
+			return fault.New(fault.Invalid, "database_url_invalid", "the value of --database-url does not begin with postgres://").
 				WithHint("for example postgres://user:password@localhost:5432/mine")
 		}
 		if _, twice := o.DatabaseURLs[name]; twice {

@@ -95,7 +95,7 @@ func newDaemon(o Options) (*Daemon, error) {
 	d := &Daemon{o: o, workerd: program}
 	d.node = node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(o.searched()...) }, State: o.State,
-		DatabaseURLs: o.DatabaseURLs, Store: o.Store, AllowPrivate: o.AllowPrivate, Develop: o.Watch, StopTime: o.stopTime(),
+		DatabaseURLs: o.DatabaseURLs, Caps: o.Caps, Store: o.Store, AllowPrivate: o.AllowPrivate, Develop: o.Watch, StopTime: o.stopTime(),
 		Log: o.Log, Observer: o.Observer,
 	})
 	return d, nil

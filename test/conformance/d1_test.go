@@ -15,7 +15,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-const cloudflareD1 = "Cloudflare D1"
+const cloudflareD1 = "Workers docs, D1"
 
 // database is a case that makes steps of SQL and is judged by their answers: a value as JSON, or "Error: …".
 func database(id, rule string, steps []object, want []string, wrongs ...wrong) testCase {

@@ -21,7 +21,7 @@ func recordCases() []testCase { return []testCase{kept()} }
 func kept() testCase {
 	c := testCase{
 		id: "record", rule: "every batch leaves a record in the queue's database, with the place of the error in the app's code and the fate of each message",
-		source: guarantees + " §Records", app: "plan", queues: []string{"record"},
+		source: guarantees + ", Records", app: "plan", queues: []string{"record"},
 	}
 	c.drive = func(r *run) {
 		r.accept(sendBatch("record",

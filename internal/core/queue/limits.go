@@ -117,6 +117,26 @@ const (
 	ExpireRows  = 1_000
 	ExpireEvery = time.Minute
 	ExpirePause = 100 * time.Millisecond
+	// UsageEvery is how long counted deliveries, SQL sends and expiries wait in memory before they are written. UsageDays is
+	// how long the counts of a day are kept.
+	UsageEvery = time.Second
+	UsageDays  = 30
+	// OperationsWarning is the part of the daily cap, in percent, at which a warning is due.
+	OperationsWarning = 90
+	// SpaceEvery is the pause between two looks at the space of a database that has a bound, SpacePause the shortest pause
+	// when there is a reason to look again.
+	SpaceEvery = 10 * time.Second
+	SpacePause = time.Second
+	// CompactEvery is the shortest pause between two tries to give back the space of deleted messages of a full database.
+	CompactEvery = 15 * time.Second
+	// SizeMargin is how far below its size cap a database takes no more sends, at most SizeMarginPart percent of the cap: what
+	// is stored has to be settled, which writes too.
+	SizeMargin     = 64 << 20
+	SizeMarginPart = 5
+	// MinSizeCap is the lowest size cap that a database may have: an empty one has about 8 MiB.
+	MinSizeCap = 16 << 20
+	// DiskReserve is the free space of the disk under the embedded PostgreSQL from which on it takes no more sends.
+	DiskReserve = 256 << 20
 	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
 	ReleaseTime = 2 * time.Second
 )
@@ -310,6 +330,8 @@ type Limits struct {
 	MaxRetries int
 	// DefaultBackoff is the wait of a consumer that names none.
 	DefaultBackoff Backoff
+	// DailyOperations is the daily cap of a database for which no other is set; 0 is none.
+	DailyOperations int64
 }
 
 // LimitsOf returns the limits of a dialect.
@@ -319,7 +341,7 @@ func LimitsOf(d Dialect) Limits {
 	}
 	return Limits{
 		MessageBytes: 128 << 10, BatchBytes: 256 << 10, MaxRetries: 10,
-		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour},
+		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour}, DailyOperations: 1_000_000,
 	}
 }
 

@@ -65,7 +65,7 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	n := node.New(node.Options{
-		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs,
+		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
 		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log},
 	})
 	defer n.Stop()

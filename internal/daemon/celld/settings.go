@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/caps"
 )
 
 // Settings are what an operator chooses. Their names and meanings are in package cli, which reads them.
@@ -22,6 +23,8 @@ type Settings struct {
 	PublicURL string
 	// DatabaseURLs are PostgreSQL servers of the operator's own by database name; "" stands for any database.
 	DatabaseURLs map[string]string
+	// Caps bound the databases.
+	Caps caps.Settings
 	// ParkAfter is how long an app has nothing to do before it is parked; 0 never parks.
 	ParkAfter time.Duration
 	// AllowPrivate lets Workers reach private addresses too.

@@ -155,6 +155,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.mu.Lock()
 	a.live = v
 	a.mu.Unlock()
+	a.n.bound(a, v.Manifest)
 	a.updateConsumers(ctx, v.Manifest, db)
 	a.n.release(a, v)
 	return err
@@ -336,4 +337,5 @@ func (a *App) Stop() {
 	defer cancel()
 	a.sup.Stop(ctx)
 	a.n.release(a, nil)
+	a.n.bound(a, nil)
 }

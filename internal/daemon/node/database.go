@@ -11,7 +11,9 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
@@ -22,6 +24,7 @@ type database struct {
 	open   func(ctx context.Context) (Store, workerd.Database, error)
 	log    *slog.Logger
 	notice func(text string)
+	space  usage.Bounds
 
 	// records is the history of the batches, for as long as the database is in use.
 	records *ledger.Ledger
@@ -32,6 +35,7 @@ type database struct {
 	mu     sync.Mutex
 	queues []string       // every queue that was declared, so that the next broker knows them; guarded by mu
 	broker *broker.Broker // nil while there is none; guarded by mu
+	daily  int64          // the daily cap of operations; guarded by mu
 	change chan struct{}  // closed and replaced whenever broker changes; guarded by mu
 
 	stop context.CancelFunc
@@ -106,7 +110,12 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	d.app.Store(&app)
 	d.records.Attach(store.Records())
 	closeStore := func() { d.closeStore(store) }
-	b := broker.New(broker.Options{Store: store, Log: d.log})
+	d.mu.Lock()
+	daily := d.daily
+	d.mu.Unlock()
+	b := broker.New(broker.Options{
+		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice},
+	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)
 		return nil, nil, err
@@ -159,8 +168,21 @@ func (d *database) set(b *broker.Broker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.broker = b
+	if b != nil {
+		b.SetDailyOperations(d.daily) // it may have been changed since b was made
+	}
 	close(d.change)
 	d.change = make(chan struct{})
+}
+
+// SetDailyOperations changes the daily cap, now and under every later broker.
+func (d *database) SetDailyOperations(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.daily != n && d.broker != nil {
+		d.broker.SetDailyOperations(n)
+	}
+	d.daily = n
 }
 
 // live waits for a broker until ctx ends.

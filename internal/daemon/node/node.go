@@ -12,6 +12,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/servers"
@@ -42,7 +43,7 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Options are what a Node needs; all fields but DatabaseURLs and Store are required.
+// Options are what a Node needs; all fields but DatabaseURLs, Caps and Store are required.
 type Options struct {
 	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
 	Workerd  string
@@ -52,6 +53,8 @@ type Options struct {
 	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
 	// database without one is kept in the embedded PostgreSQL.
 	DatabaseURLs map[string]string
+	// Caps bound the databases.
+	Caps caps.Settings
 	// Store, when set, opens the store of a database in place of PostgreSQL's.
 	Store func(ctx context.Context, database string) (Store, error)
 	// AllowPrivate lets Workers reach private addresses too.
@@ -77,13 +80,14 @@ type Node struct {
 	isolations map[string]*dispatch.Isolation // by app; guarded by mu
 	databases  map[string]*database           // by name; guarded by mu
 	holders    map[string]*App                // who consumes "database/queue"; guarded by mu
+	uses       map[*App]*app.Manifest         // what each app runs; guarded by mu
 }
 
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
 		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
-		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{},
+		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
@@ -123,6 +127,8 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 		return db, nil
 	}
 	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
+	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {
 		return nil, err
 	}

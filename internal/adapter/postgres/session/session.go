@@ -6,7 +6,9 @@ import (
 	"context"
 	"maps"
 	"net"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,13 +24,14 @@ const (
 	IdleName  = "runlot"
 )
 
-// Parse reads a connection string, a URL or key=value pairs, into the settings that every session has. Fault: Environment
-// (CodeDatabaseURL).
+// Parse reads a connection string, a URL or key=value pairs, into the settings that every session has. Fault: Invalid
+// (CodeDatabaseURL), which never shows what was given.
 func Parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, fault.New(fault.Environment, CodeDatabaseURL, "the database URL cannot be read").
-			WithHint("write it as postgres://user:password@host:port/database, or as key=value pairs").WithCause(err)
+	if err != nil || misread(url, config) {
+		// The parser's words are left out: of an address that it cannot take apart they may show the password.
+		return nil, fault.New(fault.Invalid, CodeDatabaseURL, "the database address cannot be read").
+			WithHint("it looks like postgres://user:password@host:5432/database; in the password, characters such as @ : / ? # %% are written as %%40 %%3A %%2F %%3F %%23 %%25")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = queue.StoreConnectTime
@@ -59,6 +62,26 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 		"enable_mergejoin":  off,
 	})
 	return config, nil
+}
+
+// parameter is the name of a setting of PostgreSQL.
+var parameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// misread reports that a part of the password was taken for something else, and would be shown as that: a character of it
+// that is not written as %xx ends it. A URL has one @, behind the login.
+func misread(url string, config *pgx.ConnConfig) bool {
+	if _, rest, ok := strings.Cut(url, "://"); ok {
+		login, address, ok := strings.Cut(rest, "@")
+		if strings.Contains(address, "@") || ok && strings.Contains(login, "/") {
+			return true
+		}
+	}
+	for name := range config.RuntimeParams {
+		if !parameter.MatchString(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Open opens one session under the given application_name. Errors are those of Classify.

@@ -33,6 +33,12 @@ var dialects = []perDialect{
 	{"BatchBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).BatchBytes) }, "memory: the sum of the bodies of one `sendBatch` call"},
 	{"MaxRetries", func(d queue.Dialect) string { return number(queue.LimitsOf(d).MaxRetries) }, "the consumer's other messages: the most retries that a consumer may name"},
 	{"DefaultBackoff", func(d queue.Dialect) string { return backoff(queue.LimitsOf(d).DefaultBackoff) }, "what the handler calls: the wait before a retry of a consumer that names none"},
+	{"DailyOperations", func(d queue.Dialect) string {
+		if n := queue.LimitsOf(d).DailyOperations; n > 0 {
+			return number(int(n)) + " a database"
+		}
+		return "none"
+	}, "the database and the bill: operations a day; sends beyond it fail with `queue_ops_cap` until 00:00 UTC"},
 	{"HandlerTime", func(d queue.Dialect) string {
 		if d == queue.Wrangler {
 			return duration(queue.WranglerHandlerTime)
@@ -100,6 +106,16 @@ var sections = []section{
 			{"ExpireRows", queue.ExpireRows, messages, "latency: one step of deleting what outlived its retention"},
 			{"ExpireEvery", queue.ExpireEvery, "", "the database: the pause between two looks at a queue that holds messages"},
 			{"ExpirePause", queue.ExpirePause, "", "deliveries: the pause between two steps while there is more to delete"},
+			{"UsageEvery", queue.UsageEvery, "", "the database: how long counted deliveries wait in memory; a crash forgets at most these"},
+			{"UsageDays", queue.UsageDays, "days kept", "the database: how long the operation counts of a day are kept"},
+			{"OperationsWarning", queue.OperationsWarning, "percent", "the operator: the part of the daily cap at which a warning comes"},
+			{"SpaceEvery", queue.SpaceEvery, "", "the database: the pause between two looks at the space of one with a bound"},
+			{"SpacePause", queue.SpacePause, "", "the same: the shortest pause"},
+			{"CompactEvery", queue.CompactEvery, "", "the database: the pause between two tries to give back the space of deleted messages while it is full"},
+			{"SizeMargin", queue.SizeMargin, bytesUnit, "settling: how far below its size cap a database takes no more sends"},
+			{"SizeMarginPart", queue.SizeMarginPart, "percent of the cap", "small size caps: the same, at most"},
+			{"MinSizeCap", queue.MinSizeCap, bytesUnit, "the operator: a lower size cap would refuse every send"},
+			{"DiskReserve", queue.DiskReserve, bytesUnit, "settling: the free space of the embedded PostgreSQL's disk from which on it takes no more sends"},
 			{"ReleaseTime", queue.ReleaseTime, "", "the operator: how long a broker stopped in haste takes to give its ownership back"},
 			{"StoreConnectTime", queue.StoreConnectTime, "", "callers: the opening of a connection to the database"},
 			{"StorePingEvery", queue.StorePingEvery, "", "the next owner: the rhythm of the check that the owner's session lives"},
