@@ -51,6 +51,9 @@ place and the way out. Exit code 1 means that the project would not run.`,
 				k := &m.Consumers[i]
 				fmt.Fprintf(out, "Queue consumer: %s%s\n", k.Queue, unless(sent[k.Queue], "nothing here sends to it"))
 			}
+			for i := range m.D1Databases {
+				fmt.Fprintf(out, "D1 database: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+			}
 			return nil
 		},
 	}

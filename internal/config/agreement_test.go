@@ -70,6 +70,13 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, file, "vars", map[string]any{"A": 1}, map[string]any{"DATABASE": 1}, map[string]any{"a b": 1}, []any{}, nil)
 		optional(t, file, "crons", []any{}, []any{"* * * * *"})
 		optional(t, file, "$schema", "x", 1)
+		d1 := map[string]any{}
+		optional(t, d1, "binding", "DB", "DB", "DB", "DATABASE", "a-b", 1)
+		optional(t, d1, "databaseName", "main", "main", "", 1)
+		optional(t, d1, "databaseId", "0000", "<id>", "", nil)
+		optional(t, d1, "migrationsDir", "sql", "../sql", ".", "/sql", `a\b`, "", 1)
+		optional(t, d1, "migrationsTable", "applied", "_1", "1a", "a b", "", 1)
+		optional(t, file, "d1Databases", []any{}, []any{d1}, []any{d1}, d1, nil)
 		text, err := json.Marshal(file)
 		if err != nil {
 			t.Fatal(err)

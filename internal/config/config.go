@@ -332,6 +332,9 @@ func place(m *app.Manifest, entries []dotenv.Entry) (map[string]string, source.P
 	for i := range m.Producers {
 		taken[m.Producers[i].Binding] = fmt.Sprintf("the binding of queue `%s`", m.Producers[i].Queue)
 	}
+	for i := range m.D1Databases {
+		taken[m.D1Databases[i].Binding] = fmt.Sprintf("the binding of D1 database `%s`", m.D1Databases[i].Name)
+	}
 	placed := map[string]string{}
 	for i := range entries {
 		e := &entries[i]

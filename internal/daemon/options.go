@@ -145,6 +145,8 @@ type AppSummary struct {
 	File    string
 	Version string
 	URL     string
+	// D1 are the app's D1 databases, as "env.BINDING → name".
+	D1 []string
 }
 
 // QueueSummary is one queue of one database.

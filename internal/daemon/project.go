@@ -127,6 +127,9 @@ func (p *project) deploy(ctx context.Context, n *node.Node, b *build) error {
 	reload := p.live != nil
 	p.live = b
 	p.o.Observer.Live(b.manifest.Name, b.id, time.Since(began), reload)
+	for _, hint := range n.D1().Hints(ctx, b.manifest, filepath.Dir(b.file)) {
+		p.o.Observer.Notice(hint)
+	}
 	return nil
 }
 

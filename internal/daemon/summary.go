@@ -29,6 +29,10 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	for _, p := range d.projects {
 		m := p.live.manifest
 		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: p.dir, File: p.live.file, Version: p.live.id, URL: p.url()})
+		for i := range m.D1Databases {
+			a := &s.Apps[len(s.Apps)-1]
+			a.D1 = append(a.D1, "env."+m.D1Databases[i].Binding+" → "+m.D1Databases[i].Name)
+		}
 		for i := range m.Producers {
 			q := find(m.Database, m.Producers[i].Queue)
 			q.Producers = append(q.Producers, m.Name+": env."+m.Producers[i].Binding)

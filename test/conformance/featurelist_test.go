@@ -160,7 +160,10 @@ var areas = []area{
 	}},
 	{"Other bindings and events", []feature{
 		{name: "cron triggers, fan out from a `scheduled` handler", of: "CRJ", state: absent, note: "Refused with its place. Call the app's `fetch` from a cron of the system."},
-		{name: "D1", of: "CJ", state: absent, note: "Refused with its place. `env.DATABASE` is a PostgreSQL."},
+		{
+			name: "D1", of: "CJ", state: differs, cases: "d1-*", tests: "`TestKill`, `TestApply`",
+			note: "A SQLite file of the node behind Cloudflare's own client. There is one copy, so sessions need none of their bookmarks; `rows_read` and `rows_written` are estimates.",
+		},
 		{name: "KV, R2, Durable Objects, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{

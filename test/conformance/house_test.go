@@ -64,7 +64,7 @@ var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
 		"nowait", "named", "backoff", "letters", "spin", "mire", "rival", "pretender", "leaver", "jobs", "api", "stalled",
-		"capped", "small",
+		"capped", "small", "d1", "d1script",
 	}
 	productionApps = []string{"database", "outbound"}
 )
@@ -192,7 +192,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), capCases(),
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases(), recordCases(), capCases(),
 		sequenceCases(), deathCases(), boundCases(), sharingCases())
 }
 

@@ -31,8 +31,8 @@ func Compile(file string, text []byte) (*app.Manifest, source.Problems, error) {
 }
 
 func compile(root source.Value) *app.Manifest {
-	root.AllowAlso([]string{"crons", "d1Databases"},
-		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "vars")
+	root.AllowAlso([]string{"crons"},
+		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "d1Databases", "vars")
 	root.Get("$schema").Text()
 	m := &app.Manifest{
 		Dialect: queue.Runlot, Name: rules.Name(root, "name", "an app name", exampleName), Main: rules.Main(root.Get("main")),
@@ -55,12 +55,11 @@ func compile(root source.Value) *app.Manifest {
 		ConsumerKeys: []string{"retention"}, Consumer: consumer,
 	}
 	q.Read(queues, names, m)
+	d := rules.D1{Spelling: rules.Camel}
+	d.Read(root.Get("d1Databases"), names, m)
 	m.Vars = rules.Vars(root.Get("vars"), names)
 	if v := root.Get("crons"); !v.IsEmpty() {
 		v.RefuseKeyf("remove it", "`crons`: scheduled runs are not in this release")
-	}
-	if v := root.Get("d1Databases"); !v.IsEmpty() {
-		v.RefuseKeyf("remove it", "`d1Databases`: D1 databases are not in this release")
 	}
 	rules.Complete(m)
 	return m

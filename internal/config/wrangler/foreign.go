@@ -36,7 +36,6 @@ var unsupported = []struct {
 	{"browser", "Browser Rendering is", false},
 	{"build", "a build command of the project's own is", true},
 	{"containers", "containers are", false},
-	{"d1_databases", "D1 databases are", false},
 	{"data_blobs", "data blobs are", false},
 	{"define", "replacing names at build time is", false},
 	{"dispatch_namespaces", "dispatch namespaces are", false},

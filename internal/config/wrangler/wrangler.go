@@ -42,10 +42,10 @@ type compiler struct {
 }
 
 var (
-	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "vars", "hyperdrive"}
+	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "d1_databases", "vars", "hyperdrive"}
 	rootKeys    = append([]string{"$schema", "env"}, sectionKeys...)
 	// bound are the keys that a section of env does not inherit.
-	bound = []string{"queues", "vars", "hyperdrive"}
+	bound = []string{"queues", "d1_databases", "vars", "hyperdrive"}
 )
 
 func (c *compiler) compile() *app.Manifest {
@@ -77,6 +77,8 @@ func (c *compiler) compile() *app.Manifest {
 		ConsumerKeys: []string{"type", "visibility_timeout_ms"}, Consumer: consumer,
 	}
 	q.Read(queues, names, m)
+	d := rules.D1{Spelling: rules.Snake, Keys: []string{"preview_database_id", "remote"}, Entry: d1}
+	d.Read(c.section.Get("d1_databases"), names, m)
 	m.Vars = rules.Vars(c.section.Get("vars"), names)
 	rules.Complete(m)
 	return m
@@ -166,6 +168,19 @@ func producer(entry source.Value) {
 	if v := entry.Get("remote"); v.Exists() {
 		if remote, _ := v.Boolean(); remote {
 			v.Warnf("", "`remote` is ignored: messages are kept in the app's own database")
+		}
+	}
+}
+
+func d1(entry source.Value) {
+	if v := entry.Get("preview_database_id"); v.Exists() {
+		if _, ok := v.Text(); ok {
+			v.Warnf("", "`preview_database_id` is ignored: a development run has databases of its own")
+		}
+	}
+	if v := entry.Get("remote"); v.Exists() {
+		if remote, _ := v.Boolean(); remote {
+			v.Warnf("", "`remote` is ignored: the database is a file of this machine")
 		}
 	}
 }

@@ -29,6 +29,8 @@ type Manifest struct {
 	Producers          []Producer `json:"producers,omitempty"`
 	// Consumers are the queues that the app's queue handler drains, at most one entry for a queue.
 	Consumers []queue.Consumer `json:"consumers,omitempty"`
+	// D1Databases are the bindings in env to D1 databases.
+	D1Databases []D1Database `json:"d1Databases,omitempty"`
 	// Vars are plain values of env, as JSON; a JSON string arrives as a string.
 	Vars map[string]json.RawMessage `json:"vars,omitempty"`
 }

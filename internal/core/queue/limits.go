@@ -276,6 +276,50 @@ const (
 	MaxProblems = 100
 )
 
+// Bounds of D1 databases. Those that SQL can meet are Cloudflare D1's.
+const (
+	// D1Params is the most parameters of one statement.
+	D1Params = 100
+	// D1SQLBytes is the longest text of one query.
+	D1SQLBytes = 100_000
+	// D1ValueBytes is the largest string, BLOB or row.
+	D1ValueBytes = 2_000_000
+	// D1Columns is the most columns of a table or of a result.
+	D1Columns = 100
+	// D1Depth is how deep an expression may nest, D1Compound the most terms of a compound SELECT, D1Arguments the most
+	// arguments of a function, D1Pattern the longest pattern of LIKE and GLOB.
+	D1Depth     = 100
+	D1Compound  = 5
+	D1Arguments = 32
+	D1Pattern   = 50
+	// D1TriggerDepth is how deep triggers may call each other.
+	D1TriggerDepth = 10
+	// D1StatementTime is how long one statement may run.
+	D1StatementTime = 30 * time.Second
+	// D1DatabaseBytes is the largest size of one database, unless the node is told another.
+	D1DatabaseBytes = 10 << 30
+	// D1Waiting is the most calls that wait for one database, D1WaitTime the longest that one of them waits.
+	D1Waiting  = 1_000
+	D1WaitTime = 60 * time.Second
+	// D1BusyTime is how long a statement waits for another process that writes to the same file.
+	D1BusyTime = 10 * time.Second
+	// D1RequestBytes is the largest call, with all its statements and values as JSON.
+	D1RequestBytes = 32 << 20
+	// D1RequestsBytes bounds the calls that are read and run at a time, over all databases of a node; a call that finds no
+	// room waits.
+	D1RequestsBytes = 256 << 20
+	// D1Running is the most databases of a node that run a call at a time.
+	D1Running = 64
+	// D1ResultBytes bounds the rows that one call returns, as JSON; blobs are lists of numbers there.
+	D1ResultBytes = 32 << 20
+	// D1MemoryBytes bounds the memory of SQLite for one database; what it sorts beyond that lies in temporary files.
+	D1MemoryBytes = 256 << 20
+	// D1Open is the most databases that stay open while nobody calls them.
+	D1Open = 64
+	// D1MigrationBytes is the largest file of SQL that is read: a migration, or what is executed from a file.
+	D1MigrationBytes = 64 << 20
+)
+
 // Bounds of what celld keeps of its apps.
 const (
 	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.

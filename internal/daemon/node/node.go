@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/servers"
@@ -72,6 +73,7 @@ type Node struct {
 	o       Options
 	runtime *workerd.Runtime
 	servers *servers.Servers
+	d1      *d1.Databases
 	gate    *binding.Gate
 	budget  *dispatch.Budget
 	// records takes how batches ended; while one develops, it brings that behind their logs.
@@ -88,7 +90,7 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	n.records = o.Observer
@@ -110,6 +112,7 @@ func (n *Node) Stop() {
 	for _, db := range databases {
 		db.Stop()
 	}
+	n.d1.Close()
 	n.servers.Stop()
 	if n.inOrder != nil {
 		n.inOrder.Flush()
@@ -118,6 +121,9 @@ func (n *Node) Stop() {
 
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
+
+// D1 are the node's D1 databases.
+func (n *Node) D1() *d1.Databases { return n.d1 }
 
 // ControlURL is how the database of what is known of the apps is reached.
 func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }

@@ -25,6 +25,9 @@ const (
 	// BindingHeader is the header of every request that comes from a queue binding, with the binding's name. User code
 	// cannot set it.
 	BindingHeader = "Runlot-Binding"
+	// D1Header is the header of every request that comes from a D1 binding, with the binding's name. User code cannot set
+	// it.
+	D1Header = "Runlot-D1"
 	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
 	// EntryModule stands before the user's main module.
@@ -179,6 +182,10 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"queue-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
 			i, host, quote(BindingHeader), quote(w.Manifest.Producers[i].Binding))
 	}
+	for i := range w.Manifest.D1Databases {
+		r.printf("  (name = \"d1-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
+			i, host, quote(D1Header), quote(w.Manifest.D1Databases[i].Binding))
+	}
 	if bound(w) {
 		address := w.Database.Address
 		if w.Database.Network == "unix" {
@@ -312,6 +319,11 @@ func (r *Files) bindings(w *Worker) error {
 	for i := range m.Producers {
 		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\"), (name = \"limit\", json = \"%d\")])),\n",
 			quote(m.Producers[i].Binding), i, queue.MaxProducerCalls)
+	}
+	// The client library is workerd's own.
+	for i := range m.D1Databases {
+		r.printf("    (name = %s, wrapped = (moduleName = \"cloudflare-internal:d1-api\", innerBindings = [(name = \"fetcher\", service = \"d1-%d\")])),\n",
+			quote(m.D1Databases[i].Binding), i)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Vars)) {
 		if _, ok := w.Secrets[name]; ok {

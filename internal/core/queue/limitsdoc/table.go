@@ -55,6 +55,8 @@ const (
 	records   = "records"
 	messages  = "messages"
 	mebibytes = "MiB"
+	levels    = "levels"
+	calls     = "calls"
 )
 
 var sections = []section{
@@ -70,7 +72,7 @@ var sections = []section{
 			{"DefaultBatchTimeout", queue.DefaultBatchTimeout, "", "a consumer that names no batch timeout"},
 			{"DefaultMaxRetries", queue.DefaultMaxRetries, "retries", "a consumer that names no number of retries"},
 			{"MaxConcurrency", queue.MaxConcurrency, "batches", "the worker process: batches of one queue at the same time"},
-			{"MaxProducerCalls", queue.MaxProducerCalls, "calls", "memory and the other producers: calls under way at a time, per queue; the next one throws with code 10250"},
+			{"MaxProducerCalls", queue.MaxProducerCalls, calls, "memory and the other producers: calls under way at a time, per queue; the next one throws with code 10250"},
 			{"MinRetention", queue.MinRetention, "", "the user: a shorter setting would delete what no consumer could have seen"},
 			{"DefaultRetention", queue.DefaultRetention, "", "the disk: how long a message stays unsettled"},
 			{"MaxRetention", queue.MaxRetention, "", "the disk: the longest retention that a queue may have"},
@@ -212,11 +214,38 @@ var sections = []section{
 		},
 	},
 	{
+		title: "D1 databases",
+		intro: "What SQL meets, as on Cloudflare D1, and what protects the node.",
+		limits: []limit{
+			{"D1Params", queue.D1Params, "parameters", "the parser: values bound to one statement"},
+			{"D1SQLBytes", queue.D1SQLBytes, bytesUnit, "the parser: the text of one query"},
+			{"D1ValueBytes", queue.D1ValueBytes, bytesUnit, "memory: a string, a BLOB or a row"},
+			{"D1Columns", queue.D1Columns, "columns", "the parser: of a table or a result"},
+			{"D1Depth", queue.D1Depth, levels, "the stack: how deep an expression nests"},
+			{"D1Compound", queue.D1Compound, "terms", "the parser: of a compound SELECT"},
+			{"D1Arguments", queue.D1Arguments, "arguments", "the parser: of one function"},
+			{"D1Pattern", queue.D1Pattern, bytesUnit, "the processor: a pattern of LIKE or GLOB"},
+			{"D1TriggerDepth", queue.D1TriggerDepth, levels, "the stack: how deep triggers call each other"},
+			{"D1StatementTime", queue.D1StatementTime, "", "who else calls the database: one statement"},
+			{"D1DatabaseBytes", queue.D1DatabaseBytes, bytesUnit, "the disk: one database, unless the node is told another size"},
+			{"D1Waiting", queue.D1Waiting, calls, "memory: calls that wait for one database"},
+			{"D1WaitTime", queue.D1WaitTime, "", "the caller: the wait for the calls before it"},
+			{"D1BusyTime", queue.D1BusyTime, "", "the caller: the wait for another process that writes to the same file"},
+			{"D1RequestBytes", queue.D1RequestBytes, bytesUnit, "memory: one call with all its statements and values, as JSON"},
+			{"D1RequestsBytes", queue.D1RequestsBytes, bytesUnit, "memory: the calls that are read and run at a time, over all databases of a node"},
+			{"D1Running", queue.D1Running, calls, "memory and the processor: databases of a node that run a call at a time"},
+			{"D1ResultBytes", queue.D1ResultBytes, bytesUnit, "memory: the rows that one call returns, as JSON"},
+			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
+			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
+			{"D1MigrationBytes", queue.D1MigrationBytes, bytesUnit, "memory: a file of SQL that is applied"},
+		},
+	},
+	{
 		title: "Configuration and builds",
 		intro: "What is read of a project, and watched.",
 		limits: []limit{
 			{"MaxConfigFile", queue.MaxConfigFile, bytesUnit, "memory: the largest configuration or secrets file"},
-			{"MaxConfigDepth", queue.MaxConfigDepth, "levels", "the stack: how deep objects and arrays may nest in one"},
+			{"MaxConfigDepth", queue.MaxConfigDepth, levels, "the stack: how deep objects and arrays may nest in one"},
 			{"MaxProblems", queue.MaxProblems, "problems", "the reader: the most that are listed of one file"},
 			{"WatchQuiet", queue.WatchQuiet, "", "the builder: how long no file may change before a change is reported"},
 			{"WatchWait", queue.WatchWait, "", "the developer: the longest that a change waits"},
