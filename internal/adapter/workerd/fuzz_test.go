@@ -18,7 +18,7 @@ func detached(log func(Line)) *Process {
 	done := make(chan struct{})
 	close(done)
 	return &Process{
-		spec: Spec{Log: log}, log: slog.New(slog.DiscardHandler), calls: calls.New(), failures: reason.NewFailures(), uncaught: uncaught.New(),
+		runtime: New("", slog.New(slog.DiscardHandler)), spec: Spec{Log: log}, log: slog.New(slog.DiscardHandler), calls: calls.New(), failures: reason.NewFailures(), uncaught: uncaught.New(),
 		done: done, once: map[string]struct{}{},
 	}
 }
