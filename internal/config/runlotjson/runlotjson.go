@@ -31,8 +31,8 @@ func Compile(file string, text []byte) (*app.Manifest, source.Problems, error) {
 }
 
 func compile(root source.Value) *app.Manifest {
-	root.AllowAlso([]string{"crons", "d1Databases"},
-		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "vars")
+	root.AllowAlso([]string{"d1Databases"},
+		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "crons", "vars")
 	root.Get("$schema").Text()
 	m := &app.Manifest{
 		Dialect: queue.Runlot, Name: rules.Name(root, "name", "an app name", exampleName), Main: rules.Main(root.Get("main")),
@@ -56,9 +56,7 @@ func compile(root source.Value) *app.Manifest {
 	}
 	q.Read(queues, names, m)
 	m.Vars = rules.Vars(root.Get("vars"), names)
-	if v := root.Get("crons"); !v.IsEmpty() {
-		v.RefuseKeyf("remove it", "`crons`: scheduled runs are not in this release")
-	}
+	rules.Crons(root.Get("crons"), root.Get("main"), root, m)
 	if v := root.Get("d1Databases"); !v.IsEmpty() {
 		v.RefuseKeyf("remove it", "`d1Databases`: D1 databases are not in this release")
 	}

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
 )
 
 // CodeInvalid is the code of the faults of Parse.
 const CodeInvalid = "cron_invalid"
-
-// MaxLength is the longest expression, in bytes.
-const MaxLength = 256
 
 // fields is the number of fields of an expression.
 const fields = 5
@@ -74,8 +72,8 @@ func refusal(format string, args ...any) *fault.Error {
 
 // Parse reads an expression. Every error is a fault of kind Invalid that names the field, the rule and the way out.
 func Parse(text string) (*Schedule, error) {
-	if len(text) > MaxLength {
-		return nil, refusal("the expression has %d characters; the most are %d", len(text), MaxLength).WithHint("shorten its lists to ranges or steps")
+	if len(text) > queue.MaxCronText {
+		return nil, refusal("the expression has %d characters; the most are %d", len(text), queue.MaxCronText).WithHint("shorten its lists to ranges or steps")
 	}
 	parts := strings.Fields(text)
 	if err := countParts(parts); err != nil {
