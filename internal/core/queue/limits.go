@@ -212,6 +212,11 @@ const (
 	RunsKept      = 10_000
 	RunPruneRows  = 1_000
 	RunPruneEvery = 100
+	// RunTextBytes bounds each text of a record: of what the handler threw, its message and its stack.
+	RunTextBytes = 16 << 10
+	// CronConnections bounds the connections to one database for crons; CronConnectionIdle is how long an unused one stays.
+	CronConnections    = 4
+	CronConnectionIdle = 5 * time.Minute
 )
 
 // Bounds of configuration files.

@@ -42,6 +42,8 @@ const (
 	bytesUnit = "bytes"
 	messages  = "messages"
 	runs      = "runs"
+
+	connections = "connections"
 )
 
 var sections = []section{
@@ -88,7 +90,7 @@ var sections = []section{
 			{"StoreRetryFirst", queue.StoreRetryFirst, "", "a database that does not answer: the first wait before another try"},
 			{"StoreRetryMax", queue.StoreRetryMax, "", "the same: the longest wait"},
 			{"LaneReaders", queue.LaneReaders, "reads", "the database: reads of waiting messages at a time, per database"},
-			{"StoreReaders", queue.StoreReaders, "connections", "the database: connections that read, per database"},
+			{"StoreReaders", queue.StoreReaders, connections, "the database: connections that read, per database"},
 			{"SeqReserve", queue.SeqReserve, "", "restarts: how far ahead of the clock sequence numbers are reserved"},
 			{"SeqReserveIdle", queue.SeqReserveIdle, "", "the same, for a look at the inbox while nobody sends"},
 			{"MarksEvery", queue.MarksEvery, "", "the database: the pause between two records of how far queues are settled"},
@@ -141,7 +143,7 @@ var sections = []section{
 			{"MaxSecret", queue.MaxSecret, bytesUnit, "the start of a process: the longest secret"},
 			{"OutputBytes", queue.OutputBytes, bytesUnit, "memory: output of a worker process that is kept to explain its end"},
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
-			{"RuntimeConnections", queue.RuntimeConnections, "connections", "file descriptors: unused connections to one worker process"},
+			{"RuntimeConnections", queue.RuntimeConnections, connections, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
 		},
@@ -165,6 +167,9 @@ var sections = []section{
 			{"RunRetention", queue.RunRetention, "", "the disk: how long the record of a run is kept"},
 			{"RunsKept", queue.RunsKept, runs, "the disk: records of one cron that are kept"},
 			{"RunPruneRows", queue.RunPruneRows, runs, "the database: one step of deleting more"},
+			{"RunTextBytes", queue.RunTextBytes, bytesUnit, "the disk: each text of a record; the rest of a longer one is not kept"},
+			{"CronConnections", queue.CronConnections, connections, "the database: connections for crons, per database"},
+			{"CronConnectionIdle", queue.CronConnectionIdle, "", "the database: how long an unused one stays open"},
 			{"RunPruneEvery", queue.RunPruneEvery, runs, "the database: runs of an app between two such steps"},
 		},
 	},
