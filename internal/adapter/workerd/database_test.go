@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,9 +21,9 @@ import (
 
 const password = `p"ss w:rd/@`
 
-// server starts a PostgreSQL on a unix socket, with an app role that has the password above. It returns the app's way in,
-// and the path of the socket.
-func server(t *testing.T) (access cluster.Access, unix string) {
+// server starts a PostgreSQL that listens on a unix socket and on TCP, with an app role that has the password above. It
+// returns the app's way in, and both addresses.
+func server(t *testing.T) (access cluster.Access, unix, tcp string) {
 	t.Helper()
 	c, dir := clustertest.Start(t)
 	access, err := c.EnsureDatabase(t.Context(), "default")
@@ -38,8 +39,14 @@ func server(t *testing.T) (access cluster.Access, unix string) {
 		t.Fatal(err)
 	}
 	access.App.Password = password
-	socketDir, _ := clustertest.Serve(t, dir)
-	return access, filepath.Join(socketDir, ".s.PGSQL.5432")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	socketDir, _ := clustertest.Serve(t, dir, "listen_addresses=127.0.0.1", fmt.Sprintf("port=%d", port))
+	return access, filepath.Join(socketDir, fmt.Sprintf(".s.PGSQL.%d", port)), fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // client is a worker that writes and reads in one transaction with the npm packages pg and postgres.
@@ -50,7 +57,9 @@ export default {
   async fetch(request, env) {
     const d = env.DATABASE;
     try {
-      const c = new Client({ connectionString: d.connectionString });
+      const c = new Client(new URL(request.url).pathname === "/fields"
+        ? { host: d.host, port: d.port, user: d.user, password: d.password, database: d.database }
+        : { connectionString: d.connectionString });
       await c.connect();
       await c.query("begin");
       await c.query("create table if not exists t (x text)");
@@ -101,11 +110,13 @@ func bundled(t *testing.T, code string) string {
 }
 
 func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
-	access, unix := server(t)
+	access, unix, tcp := server(t)
 	code := bundled(t, client)
 	rows := 0
-	for _, test := range []struct{ network, address string }{{"unix", unix}} {
-		t.Run(test.network, func(t *testing.T) {
+	for _, test := range []struct{ name, network, address, path string }{
+		{"unix", "unix", unix, "/"}, {"tcp", "tcp", tcp, "/fields"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			w := run(t, code, func(_ *Runtime, spec *Spec) {
 				spec.Manifest.DatabaseBinding = "DATABASE"
 				spec.Manifest.CompatibilityFlags = []string{"nodejs_compat"}
@@ -118,7 +129,7 @@ func TestTheDatabaseIsReachedWithOrdinaryClients(t *testing.T) {
 					want = append(want, []string{name, access.App.User, access.Database})
 				}
 			}
-			answer := w.get(t, "/")
+			answer := w.get(t, test.path)
 			var got [][]string
 			if err := json.Unmarshal([]byte(answer), &got); err != nil {
 				t.Fatal(answer)

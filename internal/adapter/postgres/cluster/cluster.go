@@ -246,11 +246,11 @@ func (c *Cluster) Err() error {
 
 // watch waits for the server's end.
 func (c *Cluster) watch() {
-	<-c.server.done
+	<-c.server.Done()
 	select {
 	case <-c.stopping:
 	default:
-		c.err = fault.New(fault.Unavailable, "postgres_ended", "PostgreSQL ended unexpectedly (%s); %s", c.server.exit(), c.server.log.Tail()).WithCause(c.server.err)
+		c.err = fault.New(fault.Unavailable, "postgres_ended", "PostgreSQL ended unexpectedly (%s); %s", c.server.exit(), c.server.log.Tail()).WithCause(c.server.Err())
 	}
 	c.release()
 	close(c.done)
@@ -273,7 +273,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 func end(ctx context.Context, p *process) bool {
 	p.signal(syscall.SIGINT)
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return true
 	case <-ctx.Done():
 	}
@@ -281,10 +281,10 @@ func end(ctx context.Context, p *process) bool {
 	patience := time.NewTimer(stopImmediate)
 	defer patience.Stop()
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-patience.C:
 		p.signal(syscall.SIGKILL)
-		<-p.done
+		<-p.Done()
 	}
 	return false
 }

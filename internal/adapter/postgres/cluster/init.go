@@ -78,8 +78,7 @@ func (c *Cluster) runInitdb(ctx context.Context, data string) error {
 	if err != nil {
 		return c.build.Broken(err, "initdb does not start: %v", err)
 	}
-	<-initdb.done
-	if initdb.err != nil {
+	if initdb.Err() != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("initdb: %w", ctx.Err())
 		}

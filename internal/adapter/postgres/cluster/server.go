@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,11 +18,9 @@ import (
 
 // process is a program of the build that runs: initdb, or the server's first process.
 type process struct {
+	*install.Program
 	cmd *exec.Cmd
 	log *serverlog.Writer
-	// done is closed after the end; err is how it ended, to be read after that.
-	done chan struct{}
-	err  error
 }
 
 // command prepares a program of the build to run as the server's user, with the server's lock handed down.
@@ -51,27 +48,14 @@ func (c *Cluster) enterData(cmd *exec.Cmd, data string) (argument string, folder
 	return "/proc/self/cwd", folder, nil
 }
 
-// launch starts a command on a thread of its own that lives until it ends: the kernel ends the child of a thread that
-// is gone.
+// launch starts a command.
 func launch(cmd *exec.Cmd, log *serverlog.Writer) (*process, error) {
-	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	cmd.Stderr = log
-	started := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread goes with the goroutine.
-		runtime.LockOSThread()
-		defer close(p.done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		<-p.done
+	program, err := install.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return &process{Program: program, cmd: cmd, log: log}, nil
 }
 
 // startServer starts the server and waits until it takes connections.
@@ -120,7 +104,7 @@ func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 			return nil
 		}
 		select {
-		case <-p.done:
+		case <-p.Done():
 			return c.explain("PostgreSQL did not start", p)
 		case <-ctx.Done():
 			return fault.New(fault.Timeout, "postgres_start", "PostgreSQL was not ready in time; %s", p.log.Tail()).WithCause(ctx.Err())
@@ -132,7 +116,7 @@ func (c *Cluster) waitReady(ctx context.Context, p *process) error {
 // explain turns the end of a program into a fault with its last words, and with the way out where they are known.
 func (c *Cluster) explain(what string, p *process) error {
 	text := p.log.Tail()
-	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(p.err)
+	f := fault.New(fault.Environment, "postgres_start", "%s in %s; %s", what, c.dir, text).WithCause(p.Err())
 	const fullDisk = "free space on the disk of the state folder"
 	for _, known := range []struct{ words, hint string }{
 		{"No space left on device", fullDisk},
@@ -157,8 +141,8 @@ func (p *process) signal(signal syscall.Signal) { _ = p.cmd.Process.Signal(signa
 
 // exit says how the server ended.
 func (p *process) exit() string {
-	if e, ok := errors.AsType[*exec.ExitError](p.err); ok {
+	if e, ok := errors.AsType[*exec.ExitError](p.Err()); ok {
 		return e.Error()
 	}
-	return fmt.Sprint(p.err)
+	return fmt.Sprint(p.Err())
 }

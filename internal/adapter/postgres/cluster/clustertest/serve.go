@@ -70,7 +70,7 @@ func ServeBuild(tb testing.TB, dir, state string, settings ...string) (socketDir
 		tb.Fatalf("clustertest: %v", err)
 	}
 	cmd.Stderr = logEnd
-	err = cmd.Start()
+	program, err := install.Start(cmd)
 	_ = logEnd.Close()
 	if err != nil {
 		_ = log.Close()
@@ -80,7 +80,7 @@ func ServeBuild(tb testing.TB, dir, state string, settings ...string) (socketDir
 	read := make(chan struct{})
 	tb.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
+		_ = program.Err()
 		<-read
 		_ = log.Close()
 	})

@@ -157,3 +157,12 @@ func (a Account) GiveTree(dir string) error {
 	}
 	return a.Give(dir)
 }
+
+// attributes start a program in a session of its own, so that a Ctrl-C at the terminal is this process's to handle.
+func (a Account) attributes() *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	if a.other {
+		attributes.Credential = &syscall.Credential{Uid: uint32(a.UID), Gid: uint32(a.GID)}
+	}
+	return attributes
+}

@@ -60,7 +60,8 @@ type Options struct {
 	Progress func(text string)
 }
 
-// Command prepares a program of the build to run as the account, with nothing in its environment but what it needs.
+// Command prepares a program of the build to run as the account, with nothing in its environment but what it needs. One
+// that runs for long is started by Start.
 func (b *Build) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(b.Dir, "bin", program), args...)
 	cmd.Env = append([]string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/bin:/bin"}, b.env...)
