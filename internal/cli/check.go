@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/daemon"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // checkCommand validates, builds and probes a project without running it.
@@ -48,6 +49,9 @@ place and the way out. Exit code 1 means that the project would not run.`,
 			for i := range m.Consumers {
 				k := &m.Consumers[i]
 				fmt.Fprintf(out, "Queue consumer: %s%s\n", k.Queue, unless(sent[k.Queue], "nothing here sends to it"))
+			}
+			for _, next := range crons.Upcoming(m, time.Now()) {
+				fmt.Fprintf(out, "Cron: %s (%s)\n", next.Cron, next.Words)
 			}
 			return nil
 		},

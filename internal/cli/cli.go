@@ -50,7 +50,7 @@ whatever is killed in between.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), checkCommand(), pgCommand(), schemaCommand(), versionCommand())
+	root.AddCommand(devCommand(), checkCommand(), cronCommand(), pgCommand(), schemaCommand(), versionCommand())
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
 }

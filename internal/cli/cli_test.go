@@ -12,7 +12,7 @@ import (
 
 func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 	for _, command := range []string{
-		"runlot", "runlot dev", "runlot check", "runlot pg", "runlot pg url", "runlot version", "celld", "celld serve", "celld version",
+		"runlot", "runlot dev", "runlot check", "runlot cron", "runlot cron list", "runlot cron run", "runlot pg", "runlot pg url", "runlot version", "celld", "celld serve", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -32,6 +33,7 @@ type Daemon struct {
 	servers *servers.Servers
 	gate    *binding.Gate
 	budget  *dispatch.Budget
+	crons   *crons.Keeper
 	hosts   []*host
 	began   time.Time
 	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
@@ -117,7 +119,14 @@ func newDaemon(o Options) (*Daemon, error) {
 		Install: func() (string, error) { return binaries.Postgres(o.searched()...) }, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
 		Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
+	d.crons = crons.New(crons.Options{URL: d.url, Recorder: o.Observer, Log: o.Log})
 	return d, nil
+}
+
+// url returns the address of a database.
+func (d *Daemon) url(ctx context.Context, database string) (string, error) {
+	a, err := d.servers.Open(ctx, database)
+	return a.URL, err
 }
 
 // start brings every app to life, in the order given.
@@ -307,6 +316,7 @@ func (d *Daemon) stop() {
 		wg.Go(h.stop)
 	}
 	wg.Wait()
+	d.crons.Close()
 	for _, db := range d.databases {
 		db.Stop()
 	}

@@ -21,9 +21,11 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
 	"github.com/runlot/runlot/internal/server/ingress"
+	"github.com/runlot/runlot/internal/server/trigger"
 )
 
 // version is one build of an app, immutable.
@@ -45,7 +47,8 @@ type host struct {
 	door   *ingress.Ingress
 	served chan struct{} // closed when the door is closed
 	// sup is nil before the first version.
-	sup *supervise.Supervisor[*version, *workerd.Process]
+	sup  *supervise.Supervisor[*version, *workerd.Process]
+	runs *crons.App
 	// files are what the version was built from, for the watcher; live is the version that serves.
 	files []string
 	live  *version
@@ -59,8 +62,11 @@ type host struct {
 }
 
 func newHost(d *Daemon, dir string, listen net.Listener) *host {
-	h := &host{d: d, dir: dir, listen: listen, log: d.o.Log.With("dir", dir), consumers: map[string]*consumer{}}
+	h := &host{d: d, dir: dir, listen: listen, log: d.o.Log.With("dir", dir), consumers: map[string]*consumer{}, runs: d.crons.App()}
 	h.door, h.served = ingress.New(h.log), make(chan struct{})
+	if d.o.Watch {
+		h.door.Handle(trigger.Path, trigger.New(h.runs.Fire, h.log))
+	}
 	go func() {
 		defer close(h.served)
 		h.door.Serve(listen)
@@ -112,6 +118,9 @@ func (h *host) load(ctx context.Context) (v *version, files []string, err error)
 		return nil, files, fault.New(fault.Invalid, "queue_handler_missing", "%s consumes the queue %s, but %s has no queue handler",
 			m.Name, m.Consumers[0].Queue, m.Main).
 			WithHint("%s, or remove the consumer from %s", way, filepath.Base(loaded.File))
+	}
+	if err := crons.CheckHandler(m, handlers, loaded.File); err != nil {
+		return nil, files, err
 	}
 	return &version{
 		id: versionID(m, bundle, loaded.Secrets), manifest: m, bundle: bundle, secrets: loaded.Secrets, file: loaded.File,
@@ -182,6 +191,7 @@ func stackMapper(b *app.Bundle) (workerd.MapStack, error) {
 // supervisor returns what keeps the app's process running, made when the app's name is known.
 func (h *host) supervisor(name string) *supervise.Supervisor[*version, *workerd.Process] {
 	if h.sup == nil {
+		h.runs.Begin(name)
 		h.sup = supervise.New(supervise.Options[*version, *workerd.Process]{
 			App: name, Start: h.start, OnLive: h.onLive, OnDown: h.onDown, Log: h.log,
 		})
@@ -221,6 +231,7 @@ func (h *host) onLive(p *workerd.Process, v *version) {
 	defer h.mu.Unlock()
 	h.process, h.serving = p, v
 	h.door.Set(p)
+	h.runs.Live(p, v.id, v.manifest)
 	wanted := wantedConsumers(v.manifest)
 	for queueName, c := range h.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.manifest.Database, &settings) {
@@ -236,6 +247,7 @@ func (h *host) onDown(reason error) {
 	h.mu.Lock()
 	h.process = nil
 	h.door.Set(nil)
+	h.runs.Hold()
 	for _, c := range h.consumers {
 		c.ClearRuntime()
 	}
@@ -299,6 +311,7 @@ func (h *host) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.d.o.stopTime())
 	defer cancel()
 	wg.Go(func() { h.door.Stop(ctx) })
+	wg.Go(func() { h.runs.Stop(ctx) })
 	wg.Wait()
 	<-h.served
 	if h.sup == nil {

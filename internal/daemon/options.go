@@ -12,8 +12,10 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/schedule"
 )
 
 // Options say what to run and where.
@@ -86,6 +88,8 @@ func (o *Options) check() error {
 type (
 	// Record is how one batch ended.
 	Record = dispatch.Record
+	// CronRun is how one scheduled run ended.
+	CronRun = schedule.Record
 	// Line is one line that a Worker logged.
 	Line = workerd.Line
 	// Versions are those of the parts.
@@ -115,6 +119,7 @@ func (o *Options) nodeEnv() string {
 // block for long.
 type Observer interface {
 	dispatch.Recorder
+	schedule.Recorder
 	// Progress names the step that is under way before the start.
 	Progress(step string)
 	// Started is called once, when every app is live and every queue is delivered.
@@ -154,6 +159,8 @@ type AppSummary struct {
 	File    string
 	Version string
 	URL     string
+	// Crons are when its scheduled handler runs.
+	Crons []crons.Next
 }
 
 // QueueSummary is one queue of one database.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // countTime is how long the start waits for the messages to be counted, so that the first screen shows their number.
@@ -28,7 +29,7 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	}
 	for _, h := range d.hosts {
 		m := h.live.manifest
-		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: h.dir, File: h.live.file, Version: h.live.id, URL: h.url()})
+		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: h.dir, File: h.live.file, Version: h.live.id, URL: h.url(), Crons: crons.Upcoming(m, time.Now())})
 		for i := range m.Producers {
 			q := find(m.Database, m.Producers[i].Queue)
 			q.Producers = append(q.Producers, m.Name+": env."+m.Producers[i].Binding)

@@ -21,6 +21,7 @@ type collector struct {
 	change  chan struct{} // closed and replaced at every change; guarded by mu
 	summary *daemon.Summary
 	records []daemon.Record
+	runs    []daemon.CronRun
 	events  []event
 	lines   []daemon.Line
 	reloads map[string]int
@@ -99,6 +100,8 @@ func (c *collector) url(app string) string {
 // The methods of daemon.Observer.
 
 func (c *collector) Batch(r *daemon.Record) { c.add(func() { c.records = append(c.records, *r) }) }
+
+func (c *collector) Run(r *daemon.CronRun) { c.add(func() { c.runs = append(c.runs, *r) }) }
 
 func (c *collector) Started(s *daemon.Summary) { c.add(func() { c.summary = s }) }
 

@@ -66,6 +66,8 @@ type Record struct {
 	// Error is what the handler threw; Reason is why it did not run or end, a sentence for a person.
 	Error  *Exception
 	Reason string
+	// NoRetry says that the handler asked not to be run again; it is not kept.
+	NoRetry bool
 	// Retry is when the occurrence is tried again; zero when it is not.
 	Retry time.Time
 	// Manual marks a run that a person asked for.

@@ -149,7 +149,7 @@ func (l *loop) call(ctx context.Context, target *Target, generation int, cronTex
 	}
 	return &Record{
 		App: l.o.App, Cron: cronText, At: at, Version: target.Version, Node: l.o.Node, Start: wall, Duration: time.Since(start),
-		Outcome: e.outcome, Error: e.exception, Reason: e.reason,
+		Outcome: e.outcome, NoRetry: e.noRetry, Error: e.exception, Reason: e.reason,
 	}, e
 }
 

@@ -23,6 +23,8 @@ type Process interface{ http.RoundTripper }
 type Ingress struct {
 	log    *slog.Logger
 	server *http.Server
+	// own are the paths that do not go to the app.
+	own map[string]http.Handler
 	// stopping is done when no process will come any more.
 	stopping context.Context //nolint:containedctx // the lifetime of the door; no caller's context
 	stop     context.CancelFunc
@@ -37,13 +39,17 @@ var errNobody = errors.New("no worker process serves")
 
 // New returns a door behind which nothing serves yet.
 func New(log *slog.Logger) *Ingress {
-	i := &Ingress{log: log, changed: make(chan struct{})}
+	i := &Ingress{log: log, own: map[string]http.Handler{}, changed: make(chan struct{})}
 	i.stopping, i.stop = context.WithCancel(context.Background())
 	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	proxy := &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
 	i.server = &http.Server{
 		ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if own := i.own[r.URL.Path]; own != nil {
+				own.ServeHTTP(w, r)
+				return
+			}
 			// A worker may answer while the request still comes in.
 			_ = http.NewResponseController(w).EnableFullDuplex() // only HTTP/1 has it to be enabled
 			w.Header()["Content-Type"] = nil                     // what the worker does not name is not guessed
@@ -52,6 +58,9 @@ func New(log *slog.Logger) *Ingress {
 	}
 	return i
 }
+
+// Handle takes the requests for a path away from the app. It has to be called before Serve.
+func (i *Ingress) Handle(path string, handler http.Handler) { i.own[path] = handler }
 
 // Serve takes requests from the listener, which it closes, until Stop.
 func (i *Ingress) Serve(listener net.Listener) {
