@@ -39,6 +39,7 @@ func cronCommand() *cobra.Command {
 			return list.RunE(c, nil)
 		},
 	}
+	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(list, cronRunCommand())
 	return c
 }

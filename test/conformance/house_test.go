@@ -63,8 +63,9 @@ type node struct {
 var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
+		"cron", "cronwait", "cronscript", "croncrash", "cronless",
 	}
-	productionApps = []string{"database", "outbound"}
+	productionApps = []string{"database", "outbound", "cronproduction"}
 )
 
 // open starts both daemons and returns when every app is live.
@@ -189,7 +190,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), cronCases())
 }
 
 func TestConformance(t *testing.T) {

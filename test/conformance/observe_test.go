@@ -180,6 +180,8 @@ type observation struct {
 	// Left is what the database still holds of the case's queues.
 	Left    []row
 	Answers []answer
+	// Runs are those of a scheduled handler.
+	Runs []cronRun
 	// Calls are the calls at the gate, in order.
 	Calls []string
 	// Facts are what only this case looks at.
