@@ -119,7 +119,11 @@ func newDaemon(o Options) (*Daemon, error) {
 		Install: func() (string, error) { return binaries.Postgres(o.searched()...) }, Dir: state, URLs: o.DatabaseURLs, Log: o.Log,
 		Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
-	d.crons = crons.New(crons.Options{URL: d.url, Recorder: o.Observer, Log: o.Log})
+	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	if o.Store == nil {
+		scheduled.URL = d.url
+	}
+	d.crons = crons.New(scheduled)
 	return d, nil
 }
 
