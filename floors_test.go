@@ -52,13 +52,15 @@ var rooms = []room{
 		may: []string{"internal/core", "internal/adapter/postgres/cluster", "internal/adapter/binaries"},
 	},
 	{under: "internal/adapter/workerd/workerdtest", may: []string{"internal/core", "internal/adapter/workerd", "internal/adapter/binaries"}},
-	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
+	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine", "client"}, third: true},
+	// What others may import to call the API: nothing but the standard library.
+	{under: "client"},
 	{
 		under: "internal/daemon", third: true,
 		may: []string{"internal/core", "internal/config", "internal/engine", "internal/adapter", "internal/server", "internal/daemon"},
 	},
 	// The command line talks to the API; only "dev" runs a daemon in its own process.
-	{under: "internal/cli", may: []string{"internal/core", "internal/config", "internal/daemon", "internal/cli", "schema"}, third: true},
+	{under: "internal/cli", may: []string{"internal/core", "internal/config", "internal/daemon", "internal/cli", "client", "schema"}, third: true},
 	{under: "cmd", unit: true, may: []string{"internal/core", "internal/cli", "internal/daemon"}},
 	// The JSON Schema of runlot.json, for editors; embedded for the tests that hold it to the compiler.
 	{under: "schema"},

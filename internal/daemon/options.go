@@ -13,7 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/crons"
-	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/schedule"
 )
@@ -53,12 +53,6 @@ type Options struct {
 	Observer Observer
 }
 
-// Store is a store that holds connections.
-type Store interface {
-	store.Store
-	Close(ctx context.Context) error
-}
-
 // maxPort is the last TCP port.
 const maxPort = 65_535
 
@@ -94,6 +88,8 @@ type (
 	Line = workerd.Line
 	// Versions are those of the parts.
 	Versions = binaries.Versions
+	// Store is a store that holds connections.
+	Store = node.Store
 )
 
 // searched are the folders from which on the programs are looked for.
@@ -118,10 +114,7 @@ func (o *Options) nodeEnv() string {
 // Observer is told what happens, in words for a person. Its methods are called from several goroutines and must not
 // block for long.
 type Observer interface {
-	dispatch.Recorder
-	schedule.Recorder
-	// Progress names the step that is under way before the start.
-	Progress(step string)
+	node.Observer
 	// Started is called once, when every app is live and every queue is delivered.
 	Started(summary *Summary)
 	// Warnings are what the configuration, the build or the handlers made the product notice about an app.
@@ -130,12 +123,6 @@ type Observer interface {
 	Live(app, version string, took time.Duration, reload bool)
 	// Failed is called when a changed app could not go live; what ran before goes on.
 	Failed(app string, err error)
-	// Down is called when an app's process ended by itself; it is started again with growing pauses.
-	Down(app, reason string)
-	// Line is one line that a Worker logged.
-	Line(app string, line *Line)
-	// Notice is anything else worth a line.
-	Notice(text string)
 	// Stopping is called once, when the stop begins.
 	Stopping()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/node"
 )
 
 const (
@@ -48,7 +49,7 @@ func (d *Daemon) prepareState() error {
 	if err := os.WriteFile(filepath.Join(state, ".gitignore"), []byte("*\n"), 0o600); err != nil {
 		return stateFault(state, err)
 	}
-	run := d.runDir()
+	run := node.RunDir(state)
 	// A process that stops takes its workers' folders with it.
 	left, err := os.ReadDir(run)
 	d.leftover = err == nil && len(left) > 0

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/node"
 )
 
 // A second process on a state folder leaves alone what the first has there, also when it is to begin anew.
@@ -21,7 +22,7 @@ func TestStateHasOneUser(t *testing.T) {
 	if err := first.prepareState(); err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(first.runDir(), "worker-1")
+	socket := filepath.Join(node.RunDir(first.o.State), "worker-1")
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestListenWaitsForTheLeftover(t *testing.T) {
 	prepare := func(left bool) {
 		t.Helper()
 		if left {
-			if err := os.WriteFile(filepath.Join(d.runDir(), "worker-1"), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(node.RunDir(d.o.State), "worker-1"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

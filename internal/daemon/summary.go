@@ -15,7 +15,7 @@ const countTime = 2 * time.Second
 
 // summary describes what runs. A version that cannot be asked for is left out.
 func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
-	s := &Summary{State: d.o.State, Took: took, Postgres: d.servers.InUse()}
+	s := &Summary{State: d.o.State, Took: took, Postgres: d.node.PostgresVersions()}
 	if version, err := binaries.WorkerdVersion(ctx, d.workerd); err == nil {
 		s.Workerd = version
 	}
@@ -27,9 +27,9 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 		}
 		return queues[key]
 	}
-	for _, h := range d.hosts {
-		m := h.live.manifest
-		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: h.dir, File: h.live.file, Version: h.live.id, URL: h.url(), Crons: crons.Upcoming(m, time.Now())})
+	for _, p := range d.projects {
+		m := p.live.manifest
+		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: p.dir, File: p.live.file, Version: p.live.id, URL: p.url(), Crons: crons.Upcoming(m, time.Now())})
 		for i := range m.Producers {
 			q := find(m.Database, m.Producers[i].Queue)
 			q.Producers = append(q.Producers, m.Name+": env."+m.Producers[i].Binding)
@@ -47,7 +47,7 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	countCtx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	for _, q := range queues {
-		q.Waiting = d.databases[q.Database].Waiting(countCtx, q.Name)
+		q.Waiting = d.node.Waiting(countCtx, q.Database, q.Name)
 		s.Queues = append(s.Queues, *q)
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueSummary) int {

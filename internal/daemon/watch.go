@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/watch"
+	"github.com/runlot/runlot/internal/daemon/node"
 )
 
 // watch rebuilds an app whenever one of its files changes, until ctx ends. It is the only goroutine that reloads.
@@ -18,8 +19,8 @@ func (d *Daemon) watch(ctx context.Context) error {
 	began := d.began
 	for {
 		var all []string
-		for _, h := range d.hosts {
-			all = append(all, h.files...)
+		for _, p := range d.projects {
+			all = append(all, p.files...)
 		}
 		if err := watcher.Set(all, began); err != nil {
 			d.o.Observer.Notice(err.Error())
@@ -29,9 +30,9 @@ func (d *Daemon) watch(ctx context.Context) error {
 			return nil
 		case changed := <-watcher.Changes():
 			began = time.Now()
-			for _, h := range d.hosts {
-				if slices.ContainsFunc(changed, func(file string) bool { return slices.Contains(h.files, file) }) {
-					h.reload(ctx)
+			for _, p := range d.projects {
+				if slices.ContainsFunc(changed, func(file string) bool { return slices.Contains(p.files, file) }) {
+					p.reload(ctx, d.node)
 				}
 			}
 		}
@@ -39,18 +40,18 @@ func (d *Daemon) watch(ctx context.Context) error {
 }
 
 // reload builds the app anew and makes it live. On failure the version before goes on, and the next change tries again.
-func (h *host) reload(ctx context.Context) {
-	before := h.live
-	v, files, err := h.load(ctx)
-	h.files = files
+func (p *project) reload(ctx context.Context, n *node.Node) {
+	before := p.live
+	b, files, err := p.load(ctx)
+	p.files = files
 	if err == nil {
-		err = h.deploy(ctx, v)
+		err = p.deploy(ctx, n, b)
 	}
 	switch {
-	case err == nil && h.broken && h.live == before:
-		h.d.o.Observer.Notice(h.name() + " is again what runs: version " + v.id)
+	case err == nil && p.broken && p.live == before:
+		p.o.Observer.Notice(p.name() + " is again what runs: version " + b.id)
 	case err != nil && ctx.Err() == nil:
-		h.d.o.Observer.Failed(h.name(), err)
+		p.o.Observer.Failed(p.name(), err)
 	}
-	h.broken = err != nil
+	p.broken = err != nil
 }

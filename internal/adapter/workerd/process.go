@@ -220,6 +220,9 @@ func (p *Process) end() {
 // Done is closed when the process has ended, whatever the reason, and everything of it is gone.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// PID is the id of the process.
+func (p *Process) PID() int { return p.child.cmd.Process.Pid }
+
 // Err returns why the process ended: nil while it runs and after a Drain, else a fault with the reason.
 func (p *Process) Err() error {
 	p.mu.Lock()

@@ -229,6 +229,34 @@ const (
 	MaxProblems = 100
 )
 
+// Bounds of what celld keeps of its apps.
+const (
+	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.
+	KeptVersions = 100
+	// KeptEvents is how many events are kept; the oldest go first.
+	KeptEvents = 10_000
+	// MaxDeployMessage is the longest message of a version or a deployment, in characters.
+	MaxDeployMessage = 1_000
+	// MaxSecrets is the most secrets of one app.
+	MaxSecrets = 100
+	// MaxTokens is the most API tokens.
+	MaxTokens = 1_000
+	// ControlConnections bounds the connections to the database of apps, versions and tokens.
+	ControlConnections = 4
+	// MaxAPIBody and MaxUpload are the largest bodies of a call of the API and of an upload; APIBodyTime is how long one may
+	// take to arrive.
+	MaxAPIBody  = 1 << 20
+	MaxUpload   = 80 << 20
+	APIBodyTime = 2 * time.Minute
+	// MaxModules is the most modules of one version.
+	MaxModules = 1_000
+	// KeptReplies is how many answers of the API are kept for calls that are repeated with the same key, MaxReply the largest.
+	KeptReplies = 1_000
+	MaxReply    = 64 << 10
+	// MaxPage is the most entries in one answer of a list.
+	MaxPage = 1_000
+)
+
 // Limits are the bounds and defaults that depend on the dialect.
 type Limits struct {
 	// MessageBytes bounds one serialized body, BatchBytes the sum of the bodies of one sendBatch call.

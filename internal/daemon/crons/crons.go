@@ -85,42 +85,13 @@ func (k *Keeper) store(database string) (schedule.Store, error) {
 
 // App is the scheduled runs of one app.
 type App struct {
+	*schedule.Scheduler
 	keeper *Keeper
-	// begun is closed when scheduler is there.
-	begun     chan struct{}
-	scheduler *schedule.Scheduler
 }
 
-// App returns the scheduled runs of an app whose name is not known yet.
-func (k *Keeper) App() *App { return &App{keeper: k, begun: make(chan struct{})} }
-
-// Begin gives the app its name, once; only then it can have a process. Stop has to be called after it.
-func (a *App) Begin(name string) {
-	k := a.keeper
-	a.scheduler = schedule.New(schedule.Options{App: name, Node: k.node, Recorder: k.o.Recorder, Now: time.Now, Log: k.o.Log})
-	close(a.begun)
-}
-
-// Hold lets runs wait until the next Live.
-func (a *App) Hold() { a.scheduler.Hold() }
-
-// Fire is schedule.Scheduler.Fire; it waits for Begin too.
-func (a *App) Fire(ctx context.Context, cronText string, at time.Time) (*schedule.Record, error) {
-	select {
-	case <-a.begun:
-		return a.scheduler.Fire(ctx, cronText, at)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Stop is schedule.Scheduler.Stop. Without Begin there is nothing to stop.
-func (a *App) Stop(ctx context.Context) {
-	select {
-	case <-a.begun:
-		a.scheduler.Stop(ctx)
-	default:
-	}
+// App returns the scheduled runs of an app, which has no process yet. Stop ends them.
+func (k *Keeper) App(name string) *App {
+	return &App{keeper: k, Scheduler: schedule.New(schedule.Options{App: name, Node: k.node, Recorder: k.o.Recorder, Now: time.Now, Log: k.o.Log})}
 }
 
 // Process is a worker process.
@@ -130,15 +101,23 @@ type Process interface {
 
 // Live runs the crons of a version in its process from now on.
 func (a *App) Live(p Process, version string, m *app.Manifest) {
-	target := schedule.Target{Runtime: runtime{p}, Version: version}
+	a.set(schedule.Target{Runtime: runtime{p}, Version: version}, m)
+}
+
+// Rest lets a cron of a version that is due call wake, which brings the next Live.
+func (a *App) Rest(version string, m *app.Manifest, wake func()) {
+	a.set(schedule.Target{Wake: wake, Version: version}, m)
+}
+
+func (a *App) set(target schedule.Target, m *app.Manifest) {
 	var err error
 	if target.Crons, err = parse(m); err == nil {
 		target.Store, err = a.keeper.store(m.Database)
 	}
 	if err != nil {
-		a.keeper.o.Log.Error("the crons of a version cannot run", "version", version, "error", fault.Detail(err))
+		a.keeper.o.Log.Error("the crons of a version cannot run", "version", target.Version, "error", fault.Detail(err))
 	}
-	a.scheduler.Set(target)
+	a.Set(target)
 }
 
 func parse(m *app.Manifest) ([]*cron.Schedule, error) {

@@ -82,31 +82,25 @@ type nobody struct{}
 
 func (nobody) Run(*schedule.Record) {}
 
-// TestAnAppWithoutADatabase can be fired, before its name is known too.
+// TestAnAppWithoutADatabase can be fired, also before it has a process and while it rests.
 func TestAnAppWithoutADatabase(t *testing.T) {
 	keeper := New(Options{Recorder: nobody{}, Log: slog.New(slog.DiscardHandler)})
 	defer keeper.Close()
-	a := keeper.App()
-	a.Stop(t.Context())
+	a := keeper.App("shop")
+	defer a.Stop(t.Context())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := a.Fire(gone, "x", time.Now()); err == nil {
-		t.Error("an app without a name runs")
+		t.Error("an app without a process runs")
 	}
-	type fired struct {
-		record *schedule.Record
-		err    error
+	m := &app.Manifest{Name: "shop"}
+	a.Rest("v", m, func() {
+		go a.Live(process(func() (*workerd.Run, error) { return &workerd.Run{Outcome: queue.OK}, nil }), "v", m)
+	})
+	if r, err := a.Fire(t.Context(), "x", time.Now()); err != nil || r.Outcome != queue.OK || r.Version != "v" || r.App != "shop" {
+		t.Errorf("%+v, %v", r, err)
 	}
-	answer := make(chan fired)
-	go func() {
-		r, err := a.Fire(t.Context(), "x", time.Now())
-		answer <- fired{r, err}
-	}()
-	a.Begin("shop")
-	defer a.Stop(t.Context())
-	a.Hold()
-	a.Live(process(func() (*workerd.Run, error) { return &workerd.Run{Outcome: queue.OK}, nil }), "v", &app.Manifest{Name: "shop"})
-	if f := <-answer; f.err != nil || f.record.Outcome != queue.OK || f.record.Version != "v" || f.record.App != "shop" {
-		t.Errorf("%+v, %v", f.record, f.err)
+	if a.Idle(time.Hour) {
+		t.Error("an app that has just run is idle")
 	}
 }

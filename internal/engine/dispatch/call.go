@@ -144,6 +144,7 @@ func (d *Dispatcher) ended(c *call, e *ending, took time.Duration) (errorsInARow
 	defer d.mu.Unlock()
 	defer d.nudge()
 	d.running--
+	d.lastEnded = time.Now()
 	replaced := d.runtime != nil && c.generation != d.generation
 	switch {
 	case e.unseen:

@@ -50,6 +50,8 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	runtime Runtime
+	// waker is called for the next message while the app rests; nil while it does not.
+	waker   func()
 	version string
 	// generation counts the runtimes, and changed is closed when it rises.
 	generation uint64
@@ -60,6 +62,8 @@ type Dispatcher struct {
 	concurrency concurrency
 	running     int
 	unsettled   int
+	// lastEnded is when a call ended last.
+	lastEnded   time.Time
 	errors      int
 	losses      int
 	pausedUntil time.Time
@@ -140,8 +144,40 @@ func (d *Dispatcher) ClearRuntime() {
 	d.hold()
 }
 
+// Rest is ClearRuntime for an app whose process is away because nothing happens: when a message is ready, without waiting
+// for a batch to fill, wake is called once, and the dispatcher waits for SetRuntime.
+func (d *Dispatcher) Rest(wake func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.replaceRuntime(nil)
+	d.waker = wake
+	d.hold()
+}
+
+// Idle reports whether no message was in a handler's hands or on its way out of them for that long, and none could be
+// delivered now.
+func (d *Dispatcher) Idle(idle time.Duration) bool {
+	if d.lane.Ready() > 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running == 0 && d.unsettled == 0 && time.Since(d.lastEnded) >= idle
+}
+
+// wakeApp says that there is a message, if the app rests.
+func (d *Dispatcher) wakeApp() {
+	d.mu.Lock()
+	wake := d.waker
+	d.waker = nil
+	d.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
+}
+
 func (d *Dispatcher) replaceRuntime(runtime Runtime) {
-	d.runtime = runtime
+	d.runtime, d.waker = runtime, nil
 	d.generation++
 	close(d.changed)
 	d.changed = make(chan struct{})

@@ -209,6 +209,46 @@ func TestNothingIsTakenWithoutARuntime(t *testing.T) {
 	})
 }
 
+// TestAMessageWakesAnAppThatRests at once, and is delivered in a batch as any other.
+func TestAMessageWakesAnAppThatRests(t *testing.T) {
+	start(t, consumer(), func(t *testing.T, b *bench) {
+		woken := 0
+		b.Rest(func() { woken++ })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if leases, _, _ := b.lane.lent(); leases != 0 || woken != 0 {
+			t.Fatalf("%d leases, woken %d times without a message", leases, woken)
+		}
+		b.lane.send(3)
+		synctest.Wait()
+		if woken != 1 {
+			t.Fatalf("woken %d times by messages", woken)
+		}
+		time.Sleep(time.Minute)
+		b.lane.send(2)
+		synctest.Wait()
+		if woken != 1 {
+			t.Fatalf("woken %d times before the runtime came", woken)
+		}
+		r := newRuntime(lasting(0, queue.OK))
+		b.SetRuntime(r, "v1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		records := b.records.all()
+		if len(records) != 1 || records[0].Delivered != 5 {
+			t.Errorf("records %+v", records)
+		}
+		// It rests again while it waits in the lane for a batch to fill.
+		b.lane.send(1)
+		time.Sleep(time.Second)
+		b.Rest(func() { woken++ })
+		synctest.Wait()
+		if woken != 2 {
+			t.Errorf("woken %d times", woken)
+		}
+	})
+}
+
 func TestANewVersionTakesTheNextBatch(t *testing.T) {
 	c := consumer()
 	c.MaxConcurrency = 2

@@ -25,11 +25,18 @@ func (d *Dispatcher) take(taking, working context.Context) {
 	defer timer.Stop()
 	for {
 		next, interrupt := context.WithCancel(taking)
-		if !d.admit(taking, timer, func() { d.interrupt = interrupt }) {
+		size, wait := d.consumer.BatchSize, d.consumer.BatchTimeout
+		admitted := d.admit(taking, timer, false, func() {
+			d.interrupt = interrupt
+			if d.waker != nil {
+				size, wait = 1, 0
+			}
+		})
+		if !admitted {
 			interrupt()
 			return
 		}
-		batch, err := d.lane.Next(next, d.consumer.BatchSize, d.consumer.BatchTimeout)
+		batch, err := d.lane.Next(next, size, wait)
 		interrupted := next.Err() != nil
 		interrupt()
 		switch {
@@ -43,20 +50,29 @@ func (d *Dispatcher) take(taking, working context.Context) {
 			return
 		}
 		c := &call{batch: batch}
-		if !d.reserve(taking, c) || !d.admit(taking, timer, func() { d.launch(c) }) {
+		if !d.reserve(taking, c) || !d.admit(taking, timer, true, func() { d.launch(c) }) {
 			d.giveBack(c)
-			return
+			if taking.Err() != nil {
+				return
+			}
+			d.wakeApp()
+			continue
 		}
 		d.calls.Go(func() { d.run(taking, working, c) })
 	}
 }
 
-// admit waits until the dispatcher may take or start a batch, calls then under the lock, and returns true; false when
-// taking ends first. While nothing but the number of calls is in the way, it lets automatic concurrency grow.
-func (d *Dispatcher) admit(taking context.Context, timer *time.Timer, then func()) bool {
+// admit waits until the dispatcher may take or, with launch, start a batch, calls then under the lock, and returns true;
+// false when taking ends first, or when a batch is there and the app rests. While nothing but the number of calls is in the
+// way, it lets automatic concurrency grow.
+func (d *Dispatcher) admit(taking context.Context, timer *time.Timer, launch bool, then func()) bool {
 	var busySince time.Time
 	for taking.Err() == nil {
 		d.mu.Lock()
+		if launch && d.waker != nil {
+			d.mu.Unlock()
+			return false
+		}
 		wait, busy := d.obstacle()
 		if wait == 0 {
 			then()
@@ -93,7 +109,7 @@ func (d *Dispatcher) obstacle() (wait time.Duration, busy bool) {
 		d.pausedUntil = time.Time{}
 	}
 	switch {
-	case d.runtime == nil:
+	case d.runtime == nil && d.waker == nil:
 		return time.Hour, false
 	case d.running < d.concurrency.limit && d.unsettled >= max(queue.UnsettledMin, queue.UnsettledPerCall*d.concurrency.limit):
 		return time.Hour, false

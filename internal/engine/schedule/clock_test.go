@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/cron"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/schedule"
@@ -19,8 +20,8 @@ func TestClocks(t *testing.T) {
 		n.set(func() { n.jump += d })
 	}
 	times := func(w *world) string {
-		list := make([]string, 0, len(w.calls))
-		for _, c := range w.calls {
+		list := make([]string, 0, len(w.called()))
+		for _, c := range w.called() {
 			list = append(list, c.at.Format("02 15:04"))
 		}
 		return strings.Join(list, ", ")
@@ -69,7 +70,7 @@ func TestClocks(t *testing.T) {
 	})
 	t.Run("during a run", func(t *testing.T) {
 		bubble(t, func(w *world) {
-			w.handler = takes(10*time.Minute, ok)
+			w.handle(takes(10*time.Minute, ok))
 			n := w.start("n", hourly)
 			w.start("m", hourly)
 			wait(61 * time.Minute)
@@ -82,7 +83,7 @@ func TestClocks(t *testing.T) {
 
 func TestFire(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(time.Minute, failed)
+		w.handle(takes(time.Minute, failed))
 		n := w.start("n", hourly)
 		wait(time.Minute)
 		at := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -90,11 +91,11 @@ func TestFire(t *testing.T) {
 		if err != nil || r.Outcome != queue.Failed || r.Cron != "any text" || !r.At.Equal(at) || !r.Manual || r.Error.Message != "no" || !r.Retry.IsZero() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if kept := w.runs("app", "any text"); len(kept) != 1 || !kept[0].Manual || len(n.records) != 1 {
-			t.Errorf("kept: %+v, recorded %+v", kept, n.records)
+		if kept := w.runs("app", "any text"); len(kept) != 1 || !kept[0].Manual || len(n.recorded()) != 1 {
+			t.Errorf("kept: %+v, recorded %+v", kept, n.recorded())
 		}
 		// It waits for its turn, and no longer than its caller.
-		w.handler = takes(time.Minute, ok)
+		w.handle(takes(time.Minute, ok))
 		wait(time.Until(time.Date(2000, 1, 1, 1, 0, 10, 0, time.UTC)))
 		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
 		defer cancel()
@@ -122,5 +123,38 @@ func TestFire(t *testing.T) {
 		if r, err := n.Fire(w.Context(), "", time.Now()); err != nil || r.Outcome != queue.OK {
 			t.Errorf("%+v, %v", r, err)
 		}
+	})
+}
+
+func TestAParkedAppIsWokenWhenACronIsDue(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.handle(takes(time.Minute, ok))
+		n := w.start("n", hourly)
+		wait(10 * time.Minute)
+		if !n.Idle(time.Hour) {
+			t.Error("an app that never ran is not idle")
+		}
+		woken := make(chan time.Time, 10)
+		s, err := cron.Parse(hourly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Set(schedule.Target{Version: "v", Store: n.store(), Crons: []*cron.Schedule{s}, Wake: func() { woken <- time.Now() }})
+		wait(time.Hour) // 01:10
+		w.wantCourse()
+		if len(woken) == 0 || (<-woken).Minute() != 0 {
+			t.Fatalf("it was woken %d times", len(woken))
+		}
+		n.run(hourly)
+		wait(30 * time.Second)
+		w.wantCourse("n 0 * * * * 01 01:00 +10m0s")
+		if n.Idle(0) {
+			t.Error("an app whose handler runs is idle")
+		}
+		wait(2 * time.Minute)
+		if !n.Idle(time.Minute) || n.Idle(2*time.Minute) {
+			t.Error("it is not idle since its run ended")
+		}
+		w.wantOutcomes(hourly, "01 01:00 ok 1")
 	})
 }

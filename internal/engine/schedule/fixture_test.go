@@ -52,6 +52,13 @@ func bubble(t *testing.T, test func(w *world)) {
 	})
 }
 
+// handle makes handler what the calls from now on do.
+func (w *world) handle(handler func(ctx context.Context, call *call) (*schedule.Result, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handler = handler
+}
+
 var ok = &schedule.Result{Outcome: queue.OK}
 
 func (w *world) jumped() time.Duration {
@@ -204,6 +211,34 @@ func takes(d time.Duration, result *schedule.Result) func(context.Context, *call
 	}
 }
 
+// called returns the calls so far.
+func (w *world) called() []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.calls)
+}
+
+// claimed returns the claims that were granted so far.
+func (w *world) claimed() []schedule.Claim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.claims)
+}
+
+// declared returns how many crons are remembered.
+func (w *world) declared() int {
+	w.memory.mu.Lock()
+	defer w.memory.mu.Unlock()
+	return len(w.app("app").crons)
+}
+
+// recorded returns what the node recorded so far.
+func (n *node) recorded() []schedule.Record {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.records)
+}
+
 // course is what the handlers were called for.
 func (w *world) course() []string {
 	w.mu.Lock()
@@ -286,8 +321,11 @@ func (h handle) Look(ctx context.Context, app string) (*schedule.View, error) {
 		return nil, err
 	}
 	view, err := h.memory.Look(ctx, app)
-	if h.onLook != nil {
-		h.onLook()
+	h.mu.Lock()
+	onLook := h.onLook
+	h.mu.Unlock()
+	if onLook != nil {
+		onLook()
 	}
 	return view, err
 }

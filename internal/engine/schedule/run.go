@@ -138,9 +138,14 @@ func (l *loop) call(ctx context.Context, target *Target, generation int, cronTex
 	ctx, cancel := context.WithTimeoutCause(ctx, queue.CronTime, errRunTime)
 	defer cancel()
 	start, wall := time.Now(), l.o.Now().Round(0)
+	l.mu.Lock()
+	l.calls++
+	l.mu.Unlock()
 	result, err := target.Runtime.Scheduled(ctx, cronText, at)
 	e := l.judge(ctx, result, err)
 	l.mu.Lock()
+	l.calls--
+	l.last = time.Now()
 	replaced := l.generation != generation && l.target.Runtime != nil
 	e.blameless = e.blameless || replaced && e.outcome == queue.Lost && errors.Is(err, ErrLost)
 	l.mu.Unlock()

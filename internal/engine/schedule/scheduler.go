@@ -27,6 +27,8 @@ type Options struct {
 type Target struct {
 	// Runtime is nil while nothing serves: occurrences wait then.
 	Runtime Runtime
+	// Wake, where Runtime is nil, is called when one is due; it brings the next Set. It must not wait for that.
+	Wake    func()
 	Version string
 	Crons   []*cron.Schedule
 	// Store remembers what was run; it may be nil when there are no crons.
@@ -48,6 +50,8 @@ type Scheduler struct {
 
 	mu         sync.Mutex
 	target     Target
+	calls      int           // handlers that are called now; guarded by mu
+	last       time.Time     // when the last call ended; guarded by mu
 	generation int           // counts changes of the runtime; guarded by mu
 	changed    chan struct{} // closed and replaced at every change of target; guarded by mu
 }
@@ -83,7 +87,7 @@ func (s *Scheduler) Set(target Target) {
 func (s *Scheduler) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.target.Runtime = nil
+	s.target.Runtime, s.target.Wake = nil, nil
 	s.generation++
 	s.change()
 }
@@ -103,6 +107,9 @@ func (s *Scheduler) now() (target Target, generation int, changed <-chan struct{
 // and for the end of its own; when ctx ends before the run begins, it does not begin. A run that fails is not tried again.
 // Fault: Unavailable.
 func (s *Scheduler) Fire(ctx context.Context, cronText string, at time.Time) (*Record, error) {
+	if target, _, _ := s.now(); target.Wake != nil {
+		target.Wake()
+	}
 	r := &request{ctx: ctx, cron: cronText, at: at, answer: make(chan *Record, 1)}
 	select {
 	case s.requests <- r:
@@ -112,6 +119,13 @@ func (s *Scheduler) Fire(ctx context.Context, cronText string, at time.Time) (*R
 		return nil, fault.New(fault.Unavailable, "app_not_running", "the run did not begin: %s", errStopped)
 	}
 	return <-r.answer, nil
+}
+
+// Idle reports whether no handler has been called for a time.
+func (s *Scheduler) Idle(idle time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls == 0 && time.Since(s.last) >= idle
 }
 
 // Stop begins no further run, lets the one under way finish until ctx ends, cuts it off then (it is run again by the next
@@ -160,6 +174,9 @@ func (l *loop) sleep(target *Target, generation int, changed <-chan struct{}, wa
 	}
 	for {
 		timer := time.NewTimer(min(wait, queue.CronCheckEvery))
+		if wait == never {
+			timer.Stop() // nothing depends on the time
+		}
 		began, wall := time.Now(), l.o.Now().Round(0)
 		select {
 		case <-timer.C:
@@ -177,9 +194,6 @@ func (l *loop) sleep(target *Target, generation int, changed <-chan struct{}, wa
 		elapsed := time.Since(began)
 		if jump := l.o.Now().Round(0).Sub(wall) - elapsed; jump.Abs() > clockSlack {
 			return
-		}
-		if wait == never {
-			continue
 		}
 		if wait -= elapsed; wait <= 0 {
 			return
@@ -220,10 +234,13 @@ func (l *loop) step(target *Target, generation int) time.Duration {
 	}
 	l.failures = 0
 	switch {
-	case target.Runtime == nil:
+	case target.Runtime == nil && target.Wake == nil:
 		return never
 	case view.Running && !l.silent(view):
 		return queue.CronLease / 3
+	case d.run != nil && target.Runtime == nil:
+		target.Wake()
+		return never
 	case d.run != nil:
 		return l.claim(target, generation, view, d.run)
 	case d.wake.IsZero():

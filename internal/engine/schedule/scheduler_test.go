@@ -30,10 +30,10 @@ func TestEachOccurrenceRunsOnce(t *testing.T) {
 					w.start(fmt.Sprint("n", i), hourly)
 				}
 				wait(24*time.Hour + time.Minute)
-				if len(w.calls) != 24 {
-					t.Errorf("%d runs; want 24:\n%s", len(w.calls), strings.Join(w.course(), "\n"))
+				if len(w.called()) != 24 {
+					t.Errorf("%d runs; want 24:\n%s", len(w.called()), strings.Join(w.course(), "\n"))
 				}
-				for i, c := range w.calls {
+				for i, c := range w.called() {
 					if want := time.Date(2000, 1, 1, i+1, 0, 0, 0, time.UTC); !c.at.Equal(want) || c.began.Sub(c.at) > 10*time.Second {
 						t.Errorf("run %d: %s", i, c)
 					}
@@ -45,7 +45,7 @@ func TestEachOccurrenceRunsOnce(t *testing.T) {
 
 func TestAFailureIsTriedAgainUntilTheNextOccurrence(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(0, failed)
+		w.handle(takes(0, failed))
 		w.start("n", quarter)
 		wait(31 * time.Minute)
 		w.wantCourse(
@@ -62,19 +62,19 @@ func TestAFailureIsTriedAgainUntilTheNextOccurrence(t *testing.T) {
 
 func TestAYearlyFailureIsGivenUpAfterADay(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(0, failed)
+		w.handle(takes(0, failed))
 		w.start("n", "0 1 1 1 *")
 		wait(72 * time.Hour)
-		last := w.calls[len(w.calls)-1]
+		last := w.called()[len(w.called())-1]
 		if late := last.began.Sub(last.at); late > queue.CronLate || late < queue.CronLate-2*queue.CronRetryMax {
-			t.Errorf("the last of %d tries: %s", len(w.calls), last)
+			t.Errorf("the last of %d tries: %s", len(w.called()), last)
 		}
 	})
 }
 
 func TestNoRetry(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(0, &schedule.Result{Outcome: queue.Failed, NoRetry: true})
+		w.handle(takes(0, &schedule.Result{Outcome: queue.Failed, NoRetry: true}))
 		w.start("n", hourly)
 		wait(2*time.Hour + time.Minute)
 		w.wantOutcomes(hourly, "01 01:00 failed 1", "01 02:00 failed 1")
@@ -83,12 +83,12 @@ func TestNoRetry(t *testing.T) {
 
 func TestSuccessAfterARetry(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = func(_ context.Context, c *call) (*schedule.Result, error) {
+		w.handle(func(_ context.Context, c *call) (*schedule.Result, error) {
 			if c.number < 3 {
 				return failed, nil
 			}
 			return ok, nil
-		}
+		})
 		w.start("n", hourly)
 		wait(2 * time.Hour)
 		w.wantOutcomes(hourly, "01 01:00 failed 1 again", "01 01:00 failed 2 again", "01 01:00 ok 3", "01 02:00 failed 1 again")
@@ -97,23 +97,23 @@ func TestSuccessAfterARetry(t *testing.T) {
 
 func TestTheHandlersTime(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(24*time.Hour, ok)
+		w.handle(takes(24*time.Hour, ok))
 		n := w.start("n", hourly)
 		wait(time.Hour + queue.CronTime + time.Second)
 		w.wantOutcomes(hourly, "01 01:00 timeout 1 again")
-		if r := n.records[0]; r.Duration != queue.CronTime || !strings.Contains(r.Reason, "15m") {
+		if r := n.recorded()[0]; r.Duration != queue.CronTime || !strings.Contains(r.Reason, "15m") {
 			t.Errorf("%+v", r)
 		}
 		wait(queue.CronRetryFirst)
-		if len(w.calls) != 2 {
-			t.Errorf("%d runs; want 2", len(w.calls))
+		if len(w.called()) != 2 {
+			t.Errorf("%d runs; want 2", len(w.called()))
 		}
 	})
 }
 
 func TestTheProcessDies(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(time.Minute, ok)
+		w.handle(takes(time.Minute, ok))
 		n := w.start("n", hourly)
 		wait(time.Hour + time.Second)
 		n.process.die(fmt.Errorf("%w: signal: killed", schedule.ErrLost))
@@ -123,7 +123,7 @@ func TestTheProcessDies(t *testing.T) {
 		n.run(hourly)
 		wait(2 * time.Minute)
 		w.wantOutcomes(hourly, "01 01:00 lost 1 again", "01 01:00 ok 2")
-		if r := n.records[0]; !strings.Contains(r.Reason, "killed") {
+		if r := n.recorded()[0]; !strings.Contains(r.Reason, "killed") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -131,7 +131,7 @@ func TestTheProcessDies(t *testing.T) {
 
 func TestAReplacedProcessCostsNoBackOff(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(time.Minute, ok)
+		w.handle(takes(time.Minute, ok))
 		n := w.start("n", hourly)
 		wait(time.Hour + time.Second)
 		old := n.process
@@ -160,13 +160,13 @@ func TestAProcessThatIsGoneHasNotRun(t *testing.T) {
 
 func TestWhatCannotRunIsAnError(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = func(context.Context, *call) (*schedule.Result, error) {
+		w.handle(func(context.Context, *call) (*schedule.Result, error) {
 			return nil, fmt.Errorf("%w: no handler", schedule.ErrCannotRun)
-		}
+		})
 		w.start("n", hourly)
 		wait(time.Hour + 5*time.Second)
 		w.wantOutcomes(hourly, "01 01:00 error 1 again")
-		w.handler = func(context.Context, *call) (*schedule.Result, error) { return nil, errors.New("a defect") }
+		w.handle(func(context.Context, *call) (*schedule.Result, error) { return nil, errors.New("a defect") })
 		wait(6 * time.Second)
 		w.wantOutcomes(hourly, "01 01:00 error 1 again", "01 01:00 lost 2 again")
 	})
@@ -174,14 +174,14 @@ func TestWhatCannotRunIsAnError(t *testing.T) {
 
 func TestANodeDies(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(5*time.Minute, ok)
+		w.handle(takes(5*time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + 10*time.Second)
 		w.start("b", hourly)
 		wait(time.Minute)
 		a.kill()
 		wait(10 * time.Minute)
-		if len(w.calls) != 2 || w.calls[1].node != "b" || w.calls[1].began.Sub(w.calls[0].began) > 2*time.Minute {
+		if len(w.called()) != 2 || w.called()[1].node != "b" || w.called()[1].began.Sub(w.called()[0].began) > 2*time.Minute {
 			t.Errorf("course: %s", strings.Join(w.course(), ", "))
 		}
 		w.wantOutcomes(hourly, "01 01:00 lost 1 again", "01 01:00 ok 2")
@@ -190,18 +190,18 @@ func TestANodeDies(t *testing.T) {
 
 func TestARestartTakesTheInterruptedRunUp(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(5*time.Minute, ok)
+		w.handle(takes(5*time.Minute, ok))
 		w.start("a", hourly)
 		wait(time.Hour + time.Minute)
 		w.wantCourse("a 0 * * * * 01 01:00 +0s")
-		for _, c := range w.claims {
+		for _, c := range w.claimed() {
 			if c.Node != "a" {
 				t.Errorf("claim: %+v", c)
 			}
 		}
 	})
 	bubble(t, func(w *world) {
-		w.handler = takes(5*time.Minute, ok)
+		w.handle(takes(5*time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + time.Minute)
 		a.kill()
@@ -211,7 +211,7 @@ func TestARestartTakesTheInterruptedRunUp(t *testing.T) {
 	})
 	// A clean stop hands it on without a wait.
 	bubble(t, func(w *world) {
-		w.handler = takes(5*time.Minute, ok)
+		w.handle(takes(5*time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + time.Minute)
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
@@ -224,7 +224,7 @@ func TestARestartTakesTheInterruptedRunUp(t *testing.T) {
 	})
 	// One that is done within the time of the stop is done.
 	bubble(t, func(w *world) {
-		w.handler = takes(5*time.Second, ok)
+		w.handle(takes(5*time.Second, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + time.Second)
 		a.Stop(w.Context())
@@ -266,8 +266,8 @@ func TestAfterADowntimeOnlyTheLatestRuns(t *testing.T) {
 		b := w.start("b", everyOther)
 		synctest.Wait()
 		w.wantOutcomes(everyOther, "01 12:00 ok 1", "05 12:00 missed 0 missed 2")
-		if len(b.records) != 1 || b.records[0].Outcome != schedule.Missed {
-			t.Errorf("records: %+v", b.records)
+		if len(b.recorded()) != 1 || b.recorded()[0].Outcome != schedule.Missed {
+			t.Errorf("records: %+v", b.recorded())
 		}
 		wait(24 * time.Hour)
 		if kept := w.outcomes(everyOther); len(kept) != 3 || kept[2] != "07 12:00 ok 1" {
@@ -292,7 +292,7 @@ func TestTheScheduleFollowsTheVersion(t *testing.T) {
 		w.wantOutcomes(hourly, "01 01:00 ok 1", "01 03:00 ok 1")
 		n.run()
 		wait(24 * time.Hour)
-		if n := len(w.memory.app("app").crons); n != 0 {
+		if n := w.declared(); n != 0 {
 			t.Errorf("%d crons are remembered of an app that has none", n)
 		}
 	})
@@ -304,7 +304,7 @@ func TestAnAppLeavesItsDatabase(t *testing.T) {
 		wait(time.Minute)
 		n.Set(schedule.Target{Runtime: n.process})
 		synctest.Wait()
-		if n := len(w.memory.app("app").crons); n != 0 {
+		if n := w.declared(); n != 0 {
 			t.Errorf("%d crons are remembered there", n)
 		}
 	})
@@ -312,13 +312,13 @@ func TestAnAppLeavesItsDatabase(t *testing.T) {
 
 func TestOneRunAtATime(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = func(ctx context.Context, c *call) (*schedule.Result, error) {
+		w.handle(func(ctx context.Context, c *call) (*schedule.Result, error) {
 			d := time.Second
 			if c.cron == hourly {
 				d = 10 * time.Minute
 			}
 			return takes(d, ok)(ctx, c)
-		}
+		})
 		w.start("a", hourly, quarter, minutes)
 		w.start("b", hourly, quarter, minutes)
 		wait(70*time.Minute + 10*time.Second)
@@ -333,29 +333,29 @@ func TestOneRunAtATime(t *testing.T) {
 
 func TestTheDatabaseIsAwayDuringARun(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(10*time.Minute, ok)
+		w.handle(takes(10*time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + time.Minute)
 		b := w.start("b", hourly)
 		a.set(func() { a.away = true })
 		wait(5 * time.Minute)
 		// The call of a ends before the one of b begins: the world looks for two at a time.
-		if len(w.calls) != 2 || w.calls[1].node != "b" {
+		if len(w.called()) != 2 || w.called()[1].node != "b" {
 			t.Fatalf("course: %s", strings.Join(w.course(), ", "))
 		}
 		a.set(func() { a.away = false })
 		wait(10 * time.Minute)
 		w.wantOutcomes(hourly, "01 01:00 lost 1 again", "01 01:00 ok 2")
-		if r := a.records[0]; r.Outcome != queue.Lost || !strings.Contains(r.Reason, "did not answer") {
+		if r := a.recorded()[0]; r.Outcome != queue.Lost || !strings.Contains(r.Reason, "did not answer") {
 			t.Errorf("a: %+v", r)
 		}
-		if len(b.records) != 2 {
-			t.Errorf("b: %+v", b.records)
+		if len(b.recorded()) != 2 {
+			t.Errorf("b: %+v", b.recorded())
 		}
 	})
 	// A short absence costs nothing.
 	bubble(t, func(w *world) {
-		w.handler = takes(time.Minute, ok)
+		w.handle(takes(time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + 30*time.Second)
 		a.set(func() { a.away = true })
@@ -366,7 +366,7 @@ func TestTheDatabaseIsAwayDuringARun(t *testing.T) {
 	})
 	// Nor does one at the end of the run.
 	bubble(t, func(w *world) {
-		w.handler = takes(time.Minute, ok)
+		w.handle(takes(time.Minute, ok))
 		a := w.start("a", hourly)
 		wait(time.Hour + 50*time.Second)
 		a.set(func() { a.away = true })
@@ -379,7 +379,7 @@ func TestTheDatabaseIsAwayDuringARun(t *testing.T) {
 
 func TestARunThatWasTakenOverIsCutOff(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.handler = takes(10*time.Minute, ok)
+		w.handle(takes(10*time.Minute, ok))
 		n := w.start("n", hourly)
 		wait(time.Hour + time.Minute)
 		view, err := w.Look(w.Context(), "app")
@@ -392,8 +392,8 @@ func TestARunThatWasTakenOverIsCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(queue.CronRenewEvery)
-		if len(n.records) != 1 || n.records[0].Outcome != queue.Lost || !strings.Contains(n.records[0].Reason, "another node") {
-			t.Errorf("records: %+v", n.records)
+		if len(n.recorded()) != 1 || n.recorded()[0].Outcome != queue.Lost || !strings.Contains(n.recorded()[0].Reason, "another node") {
+			t.Errorf("records: %+v", n.recorded())
 		}
 		w.wantOutcomes(hourly)
 	})
@@ -403,10 +403,12 @@ func TestAStopDuringALookBeginsNothing(t *testing.T) {
 	bubble(t, func(w *world) {
 		n := w.start("n", hourly)
 		wait(time.Minute)
-		n.onLook = func() {
-			go n.Stop(w.Context())
-			time.Sleep(time.Second)
-		}
+		n.set(func() {
+			n.onLook = func() {
+				go n.Stop(w.Context())
+				time.Sleep(time.Second)
+			}
+		})
 		wait(time.Hour)
 		w.wantCourse()
 	})

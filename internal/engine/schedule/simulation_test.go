@@ -27,7 +27,7 @@ func TestSimulation(t *testing.T) {
 func simulate(w *world, random *rand.Rand) {
 	crons := []string{"*/7 * * * *", hourly, "30 */3 * * *"}
 	chance := func(percent int) bool { return random.IntN(100) < percent }
-	w.handler = func(ctx context.Context, _ *call) (*schedule.Result, error) {
+	w.handle(func(ctx context.Context, _ *call) (*schedule.Result, error) {
 		w.mu.Lock()
 		d := time.Duration(random.Int64N(int64(4 * time.Minute)))
 		if chance(3) {
@@ -40,7 +40,7 @@ func simulate(w *world, random *rand.Rand) {
 			result = failed
 		}
 		return result, err
-	}
+	})
 	var nodes []*node
 	born := 0
 	spawn := func() {

@@ -69,6 +69,8 @@ type world struct {
 	startTime, work time.Duration
 	// stubborn makes Start succeed although its context has ended.
 	stubborn bool
+	// born, when set, is told of each new process.
+	born func(*process)
 
 	mu       sync.Mutex
 	log      []string
@@ -119,7 +121,11 @@ func (w *world) start(ctx context.Context, version string) (*process, error) {
 	w.serial[version]++
 	w.running++
 	w.most = max(w.most, w.running)
-	return &process{world: w, name: fmt.Sprintf("%s#%d", version, w.serial[version]), work: w.work, done: make(chan struct{})}, nil
+	p := &process{world: w, name: fmt.Sprintf("%s#%d", version, w.serial[version]), work: w.work, done: make(chan struct{})}
+	if w.born != nil {
+		w.born(p)
+	}
+	return p, nil
 }
 
 func (w *world) fail(version string, err error) {

@@ -14,6 +14,7 @@ type loop[V any, P Process] struct {
 	has      bool
 	version  V
 	live     bool
+	parked   bool
 	process  P
 	since    time.Time
 	restarts int
@@ -55,6 +56,8 @@ func (l *loop[V, P]) run() {
 			d.done <- l.takeOver(d)
 		case <-died:
 			l.died()
+		case on := <-l.parking:
+			l.park(on)
 		case <-l.retry.C:
 			l.startAgain()
 		case a := <-l.try:
@@ -74,24 +77,63 @@ func (l *loop[V, P]) takeOver(d deployment[V, P]) error {
 	if d.resume {
 		if !l.has {
 			l.has, l.version = true, d.version
+			if d.parked {
+				l.rest()
+				return nil
+			}
 			l.become(State[V]{Phase: Starting, Version: l.version})
 			l.startAgain()
 		}
 		return nil
 	}
+	died := false
 	select {
 	case <-d.process.Done():
-		return endOf(d.process)
+		if !d.committed {
+			return endOf(d.process)
+		}
+		died = true
 	default:
 	}
 	l.forgetTry()
 	old, replaces := l.process, l.live
-	l.has, l.version, l.restarts, l.failures, l.reason = true, d.version, 0, 0, nil
+	l.has, l.version, l.restarts, l.failures, l.reason, l.parked = true, d.version, 0, 0, nil, false
+	if died {
+		l.live = false
+		reason := endOf(d.process)
+		if replaces {
+			l.options.OnDown(reason)
+			l.drainInBackground(old)
+		}
+		l.backOff(reason)
+		return reason
+	}
 	l.serve(d.process)
 	if replaces {
 		l.drainInBackground(old)
 	}
 	return nil
+}
+
+// park ends the process that serves, or starts one for a version that is parked.
+func (l *loop[V, P]) park(on bool) {
+	switch {
+	case on && l.live:
+		l.live = false
+		l.options.OnDown(ErrParked)
+		l.drainInBackground(l.process)
+		l.rest()
+	case !on && l.parked:
+		l.parked = false
+		l.become(State[V]{Phase: Starting, Version: l.version})
+		l.startAgain()
+	}
+}
+
+// rest is the state of a version that waits for a Wake.
+func (l *loop[V, P]) rest() {
+	l.parked, l.restarts, l.failures, l.reason = true, 0, 0, nil
+	l.become(State[V]{Phase: Parked, Version: l.version})
 }
 
 func (l *loop[V, P]) serve(process P) {

@@ -27,8 +27,8 @@ type Options[V any, P Process] struct {
 	Start func(ctx context.Context, version V) (P, error)
 	// OnLive: from now on this process serves. The one before it, if any, is drained after the call.
 	OnLive func(process P, version V)
-	// OnDown: the process that served does so no more, and no other has taken its place. The reason is ErrStopped when it
-	// is on purpose; the process is drained after the call then.
+	// OnDown: the process that served does so no more, and no other has taken its place. The reason is ErrStopped or
+	// ErrParked when it is on purpose; the process is drained after the call then.
 	OnDown func(reason error)
 	Log    *slog.Logger
 }
@@ -44,6 +44,8 @@ const (
 	Starting Phase = "starting"
 	// Live: a process serves.
 	Live Phase = "live"
+	// Parked: nothing runs until Wake.
+	Parked Phase = "parked"
 	// Restarting: the process died or did not start, and is tried again.
 	Restarting Phase = "restarting"
 )

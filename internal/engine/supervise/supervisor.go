@@ -10,8 +10,13 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// ErrStopped is the reason of OnDown at a stop, and the error of a deployment to a stopped supervisor.
-var ErrStopped = errors.New("the app was stopped")
+// Reasons of OnDown that are on purpose.
+var (
+	// ErrStopped is the reason at a stop, and the error of a deployment to a stopped supervisor.
+	ErrStopped = errors.New("the app was stopped")
+	// ErrParked is the reason when the app is parked.
+	ErrParked = errors.New("the app is parked")
+)
 
 var (
 	errEnded     = errors.New("the worker process ended by itself")
@@ -30,6 +35,7 @@ type Supervisor[V any, P Process] struct {
 	// deploying is held by the deployment under way.
 	deploying   chan struct{}
 	deployments chan deployment[V, P]
+	parking     chan bool // true parks, false wakes
 	ended       chan struct{}
 	tasks       sync.WaitGroup
 
@@ -39,19 +45,22 @@ type Supervisor[V any, P Process] struct {
 }
 
 // deployment asks the loop to take over a version: with the process that was started for it, or, when resume is set, by
-// starting one.
+// starting one, or, when parked is set too, by starting one at the next Wake. A committed one is taken over although its
+// process has died.
 type deployment[V any, P Process] struct {
-	version V
-	process P
-	resume  bool
-	done    chan error
+	version   V
+	process   P
+	committed bool
+	resume    bool
+	parked    bool
+	done      chan error
 }
 
 // New returns a supervisor that runs nothing yet. Stop has to be called to end its goroutine.
 func New[V any, P Process](o Options[V, P]) *Supervisor[V, P] {
 	o.Log = o.Log.With("app", o.App)
 	s := &Supervisor[V, P]{
-		options: o, deploying: make(chan struct{}, 1), deployments: make(chan deployment[V, P]), ended: make(chan struct{}),
+		options: o, deploying: make(chan struct{}, 1), deployments: make(chan deployment[V, P]), parking: make(chan bool), ended: make(chan struct{}),
 		state: State[V]{Phase: Stopped, Since: time.Now()},
 	}
 	s.working, s.stop = context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
@@ -65,20 +74,27 @@ func New[V any, P Process](o Options[V, P]) *Supervisor[V, P] {
 // first, nothing has changed and the error says why. A deployment during a back-off does not wait for it. Deployments
 // take turns. After Stop it fails with ErrStopped.
 func (s *Supervisor[V, P]) Deploy(ctx context.Context, version V) error {
+	return s.DeployCommitted(ctx, version, nil)
+}
+
+// DeployCommitted is Deploy with a step between the start of the new process and the switch. When commit fails, nothing
+// has changed. When it succeeded, the version is the one to run: an error after that says why it does not run yet, and it
+// is started again until it does.
+func (s *Supervisor[V, P]) DeployCommitted(ctx context.Context, version V, commit func(context.Context) error) error {
 	done, err := s.turn(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	first := s.firstStarts(version)
-	err = s.deploy(ctx, version)
+	err = s.deploy(ctx, version, commit)
 	if err != nil && first {
 		s.firstFailed(err)
 	}
 	return err
 }
 
-func (s *Supervisor[V, P]) deploy(ctx context.Context, version V) error {
+func (s *Supervisor[V, P]) deploy(ctx context.Context, version V, commit func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.working, cancel)() //nolint:contextcheck // both the caller and Stop may end the start
@@ -92,19 +108,48 @@ func (s *Supervisor[V, P]) deploy(ctx context.Context, version V) error {
 	case err != nil:
 		return err
 	}
-	return s.hand(deployment[V, P]{version: version, process: process, done: make(chan error, 1)})
+	if commit != nil {
+		if err := commit(ctx); err != nil {
+			s.drain(s.draining, process) //nolint:contextcheck // the caller's context may have ended; draining has its own
+			return err
+		}
+	}
+	return s.hand(deployment[V, P]{version: version, process: process, committed: commit != nil, done: make(chan error, 1)})
 }
 
 // Resume makes a version that was live before (before this program started) the one to run. It takes its turn with
 // deployments, and then returns at once; the process is started in the background, and with back-off again and again until
 // it runs. It is for a supervisor that runs nothing: one that has a version keeps it.
 func (s *Supervisor[V, P]) Resume(ctx context.Context, version V) error {
+	return s.resume(ctx, version, false)
+}
+
+// ResumeParked is Resume for a version whose process is started by the next Wake.
+func (s *Supervisor[V, P]) ResumeParked(ctx context.Context, version V) error {
+	return s.resume(ctx, version, true)
+}
+
+func (s *Supervisor[V, P]) resume(ctx context.Context, version V, parked bool) error {
 	done, err := s.turn(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return s.hand(deployment[V, P]{version: version, resume: true, done: make(chan error, 1)})
+	return s.hand(deployment[V, P]{version: version, resume: true, parked: parked, done: make(chan error, 1)})
+}
+
+// Park ends the process of a version that is live, as a replaced one is ended, and starts none until Wake. In any other
+// phase it does nothing. It does not wait for the end.
+func (s *Supervisor[V, P]) Park() { s.park(true) }
+
+// Wake starts the process of a version that is parked. It does not wait for it.
+func (s *Supervisor[V, P]) Wake() { s.park(false) }
+
+func (s *Supervisor[V, P]) park(on bool) {
+	select {
+	case s.parking <- on:
+	case <-s.ended:
+	}
 }
 
 // turn waits for the caller's turn among deployments. Stop waits until done is called.

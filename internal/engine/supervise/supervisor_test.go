@@ -271,7 +271,7 @@ func TestAnyOrderOfEvents(t *testing.T) {
 		}
 		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
 			return step{
-				rapid.SampledFrom([]string{"deploy", "deploy beside", "break", "mend", "die", "resume", "give up"}).Draw(rt, "kind"),
+				rapid.SampledFrom([]string{"deploy", "deploy beside", "break", "mend", "die", "resume", "give up", "park", "wake"}).Draw(rt, "kind"),
 				rapid.SampledFrom([]int{0, 0, 10, 50, 300, 20_000}).Draw(rt, "pause"),
 			}
 		}), 1, 25).Draw(rt, "steps")
@@ -308,6 +308,10 @@ func TestAnyOrderOfEvents(t *testing.T) {
 					}
 				case "resume":
 					_ = w.Resume(t.Context(), version)
+				case "park":
+					w.Park()
+				case "wake":
+					w.Wake()
 				}
 				time.Sleep(time.Duration(s.Pause) * time.Millisecond)
 				synctest.Wait()

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -29,9 +31,14 @@ type Ingress struct {
 	stopping context.Context //nolint:containedctx // the lifetime of the door; no caller's context
 	stop     context.CancelFunc
 
+	proxy *httputil.ReverseProxy
+	// requests counts those that came, active those under way; last is when one ended last, in nanoseconds since 1970.
+	requests, active, last atomic.Int64
+
 	mu      sync.Mutex
 	process Process       // nil while none serves; guarded by mu
 	changed chan struct{} // closed and replaced whenever process changes; guarded by mu
+	wake    func()        // called for the next request while the app rests; guarded by mu
 }
 
 // errNobody is a request that no process came for.
@@ -42,21 +49,36 @@ func New(log *slog.Logger) *Ingress {
 	i := &Ingress{log: log, own: map[string]http.Handler{}, changed: make(chan struct{})}
 	i.stopping, i.stop = context.WithCancel(context.Background())
 	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	proxy := &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
-	i.server = &http.Server{
-		ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if own := i.own[r.URL.Path]; own != nil {
-				own.ServeHTTP(w, r)
-				return
-			}
-			// A worker may answer while the request still comes in.
-			_ = http.NewResponseController(w).EnableFullDuplex() // only HTTP/1 has it to be enabled
-			w.Header()["Content-Type"] = nil                     // what the worker does not name is not guessed
-			proxy.ServeHTTP(w, r)
-		}),
-	}
+	i.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
+	i.server = &http.Server{ReadHeaderTimeout: queue.SendTimeout, ErrorLog: logger, Handler: i}
 	return i
+}
+
+// ServeHTTP implements http.Handler.
+func (i *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if own := i.own[r.URL.Path]; own != nil {
+		own.ServeHTTP(w, r)
+		return
+	}
+	i.requests.Add(1)
+	i.active.Add(1)
+	defer func() {
+		i.last.Store(time.Now().UnixNano())
+		i.active.Add(-1)
+	}()
+	// A worker may answer while the request still comes in.
+	_ = http.NewResponseController(w).EnableFullDuplex() // only HTTP/1 has it to be enabled
+	w.Header()["Content-Type"] = nil                     // what the worker does not name is not guessed
+	i.proxy.ServeHTTP(w, r)
+}
+
+// Activity is how many requests came since the start, how many are under way, and when the last one ended; the zero time
+// when none did.
+func (i *Ingress) Activity() (requests, active int64, last time.Time) {
+	if at := i.last.Load(); at > 0 {
+		last = time.Unix(0, at)
+	}
+	return i.requests.Load(), i.active.Load(), last
 }
 
 // Handle takes the requests for a path away from the app. It has to be called before Serve.
@@ -79,10 +101,15 @@ func (i *Ingress) Stop(ctx context.Context) {
 }
 
 // Set makes requests go to process from now on; nil makes them wait for the next one. Those under way stay where they are.
-func (i *Ingress) Set(process Process) {
+func (i *Ingress) Set(process Process) { i.set(process, nil) }
+
+// Rest is Set(nil) for an app whose process is away because nothing happens: the next request that has to wait calls wake.
+func (i *Ingress) Rest(wake func()) { i.set(nil, wake) }
+
+func (i *Ingress) set(process Process, wake func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.process = process
+	i.process, i.wake = process, wake
 	close(i.changed)
 	i.changed = make(chan struct{})
 }
@@ -99,8 +126,12 @@ func (i *Ingress) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	for {
 		i.mu.Lock()
-		process, changed := i.process, i.changed
+		process, changed, wake := i.process, i.changed, i.wake
+		i.wake = nil
 		i.mu.Unlock()
+		if wake != nil {
+			wake()
+		}
 		if process != nil {
 			response, err := process.RoundTrip(r)
 			if !errors.Is(err, dispatch.ErrGone) {

@@ -188,3 +188,32 @@ func TestAWorkerMayAnswerWhileTheRequestComesIn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestARequestWakesAnAppThatRests once, and is answered by what it woke.
+func TestARequestWakesAnAppThatRests(t *testing.T) {
+	door, address := open(t)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	woken := make(chan struct{}, 10)
+	door.Rest(func() { woken <- struct{}{} })
+	answered := make(chan string, 2)
+	for range 2 {
+		go func() {
+			_, text := post(t, client, address, "x")
+			answered <- text
+		}()
+	}
+	<-woken
+	door.Set(answers("awake"))
+	for range 2 {
+		if text := <-answered; text != "awake x" {
+			t.Errorf("answer %q", text)
+		}
+	}
+	if len(woken) != 0 {
+		t.Error("an app was woken twice")
+	}
+	if requests, _, last := door.Activity(); requests != 2 || last.IsZero() {
+		t.Errorf("%d requests, the last at %s", requests, last)
+	}
+}

@@ -5,15 +5,12 @@ package schema
 import (
 	"context"
 	"embed"
-	"errors"
 	"io/fs"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/migrate"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -22,20 +19,16 @@ import (
 const (
 	CodeDatabaseVersion  = "database_version"
 	CodeDatabaseEncoding = "database_encoding"
-	CodeNewer            = "database_schema_newer"
+	CodeNewer            = migrate.CodeNewer
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const (
-	name         = "runlot_queue"
-	versionTable = name + ".schema_version"
+	name = "runlot_queue"
 	// oldest is the first server version that is supported, as server_version_num counts.
 	oldest = 150_000
-	// migrateLock is the advisory lock of a database whose holder migrates it: the first eight bytes of "runlotmi" in ASCII.
-	// It never changes.
-	migrateLock = int64(0x72756e6c6f746d69)
 )
 
 // Prepare checks the server, brings the schema up to date and grants appRole its rights; "" grants nothing. One node at a
@@ -50,10 +43,10 @@ func Prepare(ctx context.Context, config *pgx.ConnConfig, appRole string, log *s
 	if err := checkServer(ctx, conn, log); err != nil {
 		return session.Classify(err)
 	}
-	if err := session.Lock(ctx, conn, migrateLock); err != nil {
+	if err := migrate.Lock(ctx, conn); err != nil {
 		return session.Classify(err)
 	}
-	if err := migrate(ctx, config); err != nil {
+	if err := upgrade(ctx, config); err != nil {
 		return session.Classify(err)
 	}
 	return session.Classify(grant(ctx, conn, appRole))
@@ -87,31 +80,12 @@ func checkServer(ctx context.Context, conn *pgx.Conn, log *slog.Logger) error {
 	return nil
 }
 
-func migrate(ctx context.Context, config *pgx.ConnConfig) (err error) {
+func upgrade(ctx context.Context, config *pgx.ConnConfig) error {
 	folder, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	db := stdlib.OpenDB(*config)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	// The version table lives in the schema, so the schema comes first.
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name); err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(database.DialectPostgres, db, folder, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	have, want, err := provider.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if have > want {
-		return fault.New(fault.Environment, CodeNewer, "the queues of this database were upgraded to schema version %d by a newer Runlot; this one knows %d", have, want).
-			WithHint("run the newer Runlot")
-	}
-	_, err = provider.Up(ctx)
-	return err
+	return migrate.Up(ctx, config, migrate.Schema{Name: name, What: "the queues of this database", Migrations: folder})
 }
 
 // grant gives the role of the apps what it needs to enqueue and to look, and nothing else.

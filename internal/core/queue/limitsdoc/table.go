@@ -25,6 +25,9 @@ type perDialect struct {
 	protects string
 }
 
+// connectionsUnit is what counts of connections are in.
+const connectionsUnit = "connections"
+
 var dialects = []perDialect{
 	{"MessageBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).MessageBytes) }, "the database and every reader: the largest serialized body of one message"},
 	{"BatchBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).BatchBytes) }, "memory: the sum of the bodies of one `sendBatch` call"},
@@ -42,8 +45,6 @@ const (
 	bytesUnit = "bytes"
 	messages  = "messages"
 	runs      = "runs"
-
-	connections = "connections"
 )
 
 var sections = []section{
@@ -90,7 +91,7 @@ var sections = []section{
 			{"StoreRetryFirst", queue.StoreRetryFirst, "", "a database that does not answer: the first wait before another try"},
 			{"StoreRetryMax", queue.StoreRetryMax, "", "the same: the longest wait"},
 			{"LaneReaders", queue.LaneReaders, "reads", "the database: reads of waiting messages at a time, per database"},
-			{"StoreReaders", queue.StoreReaders, connections, "the database: connections that read, per database"},
+			{"StoreReaders", queue.StoreReaders, connectionsUnit, "the database: connections that read, per database"},
 			{"SeqReserve", queue.SeqReserve, "", "restarts: how far ahead of the clock sequence numbers are reserved"},
 			{"SeqReserveIdle", queue.SeqReserveIdle, "", "the same, for a look at the inbox while nobody sends"},
 			{"MarksEvery", queue.MarksEvery, "", "the database: the pause between two records of how far queues are settled"},
@@ -143,7 +144,7 @@ var sections = []section{
 			{"MaxSecret", queue.MaxSecret, bytesUnit, "the start of a process: the longest secret"},
 			{"OutputBytes", queue.OutputBytes, bytesUnit, "memory: output of a worker process that is kept to explain its end"},
 			{"RuntimeIdle", queue.RuntimeIdle, "", "deliveries: how long an unused connection to a worker process stays open"},
-			{"RuntimeConnections", queue.RuntimeConnections, connections, "file descriptors: unused connections to one worker process"},
+			{"RuntimeConnections", queue.RuntimeConnections, connectionsUnit, "file descriptors: unused connections to one worker process"},
 			{"ExceptionWait", queue.ExceptionWait, "", "the queue: how long the result of a failed handler waits for its exception's text"},
 			{"RecentDeliveries", queue.RecentDeliveries, "deliveries", "memory: ended deliveries of one process whose late logs can be attributed"},
 		},
@@ -168,7 +169,7 @@ var sections = []section{
 			{"RunsKept", queue.RunsKept, runs, "the disk: records of one cron that are kept"},
 			{"RunPruneRows", queue.RunPruneRows, runs, "the database: one step of deleting more"},
 			{"RunTextBytes", queue.RunTextBytes, bytesUnit, "the disk: each text of a record; the rest of a longer one is not kept"},
-			{"CronConnections", queue.CronConnections, connections, "the database: connections for crons, per database"},
+			{"CronConnections", queue.CronConnections, connectionsUnit, "the database: connections for crons, per database"},
 			{"CronConnectionIdle", queue.CronConnectionIdle, "", "the database: how long an unused one stays open"},
 			{"RunPruneEvery", queue.RunPruneEvery, runs, "the database: runs of an app between two such steps"},
 		},
@@ -185,6 +186,25 @@ var sections = []section{
 			{"WatchFiles", queue.WatchFiles, "files", "the machine: what is watched for changes"},
 			{"WatchFolders", queue.WatchFolders, "folders", "the same, folders"},
 			{"MaxBuildMessages", queue.MaxBuildMessages, "messages", "the reader: the most errors, and the most warnings, of one build that are shown"},
+		},
+	},
+	{
+		title: "Control",
+		intro: "What celld keeps of its apps.",
+		limits: []limit{
+			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
+			{"KeptEvents", queue.KeptEvents, "events", "the disk: what was done, by whom"},
+			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
+			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
+			{"MaxTokens", queue.MaxTokens, "tokens", "the database: API tokens"},
+			{"ControlConnections", queue.ControlConnections, connectionsUnit, "PostgreSQL: those to the database of apps, versions and tokens"},
+			{"MaxAPIBody", queue.MaxAPIBody, bytesUnit, "memory: the body of one call of the API"},
+			{"MaxUpload", queue.MaxUpload, bytesUnit, "memory and the disk: the body of an upload"},
+			{"APIBodyTime", queue.APIBodyTime, "", "connections: how long the body of a call may take to arrive"},
+			{"MaxModules", queue.MaxModules, "modules", "the database: the modules of one version"},
+			{"KeptReplies", queue.KeptReplies, "answers", "memory: those kept for calls that are repeated with the same Idempotency-Key"},
+			{"MaxReply", queue.MaxReply, bytesUnit, "memory: the largest of them"},
+			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
 		},
 	},
 }

@@ -1,4 +1,4 @@
-package daemon
+package node
 
 import (
 	"context"
@@ -28,6 +28,7 @@ type consumer struct {
 	mu         sync.Mutex
 	runtime    dispatch.Runtime     // guarded by mu
 	version    string               // guarded by mu
+	wake       func()               // set while the app rests; guarded by mu
 	dispatcher *dispatch.Dispatcher // nil while there is no lane; guarded by mu
 
 	stop context.CancelFunc
@@ -62,8 +63,11 @@ func (c *consumer) run(ctx context.Context) {
 		})
 		c.mu.Lock()
 		c.dispatcher = d
-		if c.runtime != nil {
+		switch {
+		case c.runtime != nil:
 			d.SetRuntime(c.runtime, c.version)
+		case c.wake != nil:
+			d.Rest(c.wake)
 		}
 		c.mu.Unlock()
 		d.Start(context.WithoutCancel(ctx))
@@ -100,7 +104,7 @@ func (c *consumer) serves(databaseName string, settings *queue.Consumer) bool {
 func (c *consumer) SetRuntime(r dispatch.Runtime, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runtime, c.version = r, version
+	c.runtime, c.version, c.wake = r, version, nil
 	if c.dispatcher != nil {
 		c.dispatcher.SetRuntime(r, version)
 	}
@@ -110,10 +114,28 @@ func (c *consumer) SetRuntime(r dispatch.Runtime, version string) {
 func (c *consumer) ClearRuntime() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runtime = nil
+	c.runtime, c.wake = nil, nil
 	if c.dispatcher != nil {
 		c.dispatcher.ClearRuntime()
 	}
+}
+
+// Rest holds the queue back until the next SetRuntime, which wake, called for a message that can be delivered, brings about.
+func (c *consumer) Rest(wake func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runtime, c.wake = nil, wake
+	if c.dispatcher != nil {
+		c.dispatcher.Rest(wake)
+	}
+}
+
+// Idle reports whether nothing was delivered for that long and nothing is to be.
+func (c *consumer) Idle(idle time.Duration) bool {
+	c.mu.Lock()
+	d := c.dispatcher
+	c.mu.Unlock()
+	return d != nil && d.Idle(idle)
 }
 
 // Stop takes no further batch, lets what is in flight finish within bounds, and waits. Twice is fine.

@@ -1,0 +1,317 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer is the largest answer that is read, in bytes.
+	maxAnswer = 64 << 20
+	// tries is how often a call is made that found nobody, or that may be repeated; pause is the first wait between two,
+	// doubling.
+	tries = 4
+	pause = 100 * time.Millisecond
+)
+
+// Client calls one server. It may be used from several goroutines.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// New returns a client of the operator address of a server ("http://127.0.0.1:8788") with an API token.
+func New(server, token string) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(server, "/"))
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
+		return nil, &Error{Code: "server_address", Message: "that is no address of a server", Hint: "it looks like http://127.0.0.1:8788"}
+	}
+	return &Client{base: base, token: token, http: &http.Client{}}, nil
+}
+
+// Server is the address that the client calls.
+func (c *Client) Server() string { return c.base.String() }
+
+// call makes a call with a JSON body, which may be nil, and decodes the answer into result, which may be nil.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	return c.send(ctx, method, path, query, "application/json", text, result)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, kind string, body []byte, result any) error {
+	u := *c.base
+	u.Path += path
+	u.RawQuery = query.Encode()
+	// The key makes it harmless to repeat a call whose answer was lost.
+	key := rand.Text()
+	wait := pause
+	for try := 1; ; try++ {
+		answer, err := c.once(ctx, method, u.String(), kind, key, body)
+		if err == nil {
+			if result == nil || len(answer) == 0 {
+				return nil
+			}
+			if err := json.Unmarshal(answer, result); err != nil {
+				return &Error{Code: "answer_invalid", Message: "the server's answer cannot be read", Hint: "is " + c.base.String() + " the operator address of celld?"}
+			}
+			return nil
+		}
+		if _, answered := errors.AsType[*Error](err); answered {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if try == tries {
+			return &Error{
+				Code: "server_unreachable", Message: fmt.Sprintf("%s does not answer: %s", c.base, reason(err)),
+				Hint: "is celld running there? Name another with --server URL",
+			}
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 2
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reason is the last part of a network error, which says it best.
+func reason(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	text := err.Error()
+	return text[strings.LastIndex(text, ": ")+1:]
+}
+
+// once makes one try. An *Error is the server's answer; any other error is that there was none.
+func (c *Client) once(ctx context.Context, method, address, kind, key string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", kind)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(answer) > maxAnswer {
+		return nil, &Error{Status: response.StatusCode, Code: "answer_large", Message: "the server's answer is too large"}
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		return answer, nil
+	}
+	return nil, failure(response.StatusCode, answer)
+}
+
+// failure is the error in an answer of either kind of path.
+func failure(status int, answer []byte) *Error {
+	var own struct {
+		Error *Error `json:"error"`
+	}
+	if json.Unmarshal(answer, &own) == nil && own.Error != nil && own.Error.Message != "" {
+		own.Error.Status = status
+		return own.Error
+	}
+	var e envelope
+	if json.Unmarshal(answer, &e) == nil && len(e.Errors) > 0 {
+		return &Error{Status: status, Code: e.Errors[0].Code.String(), Message: e.Errors[0].Message}
+	}
+	return &Error{Status: status, Code: "http_" + strconv.Itoa(status), Message: fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))}
+}
+
+// Whoami says whom the token belongs to.
+func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
+	return get[Whoami](ctx, c, "/v1/whoami", nil)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	var result T
+	if err := c.call(ctx, http.MethodGet, path, query, nil, &result); err != nil {
+		return nil, err
+	}
+	return &result, nil
+}
+
+func post[T any](ctx context.Context, c *Client, path string, body any) (*T, error) {
+	var result T
+	if err := c.call(ctx, http.MethodPost, path, nil, body, &result); err != nil {
+		return nil, err
+	}
+	return &result, nil
+}
+
+// list is the answer of every list.
+type list[T any] struct {
+	Items []T `json:"items"`
+}
+
+func items[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
+	l, err := get[list[T]](ctx, c, path, query)
+	if err != nil {
+		return nil, err
+	}
+	return l.Items, nil
+}
+
+func at(parts ...string) string {
+	var path strings.Builder
+	path.WriteString("/v1")
+	for _, part := range parts {
+		path.WriteString("/" + part)
+	}
+	return path.String()
+}
+
+// Apps lists the apps.
+func (c *Client) Apps(ctx context.Context) ([]App, error) { return items[App](ctx, c, at("apps"), nil) }
+
+// App describes one app.
+func (c *Client) App(ctx context.Context, name string) (*App, error) {
+	return get[App](ctx, c, at("apps", name), nil)
+}
+
+// DeleteApp stops an app and forgets it with its versions and secrets. Its messages stay in its database.
+func (c *Client) DeleteApp(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, at("apps", name), nil, nil, nil)
+}
+
+// Upload checks code and configuration and stores them as a version, which does not run yet.
+func (c *Client) Upload(ctx context.Context, u *Upload) (*Uploaded, error) {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part := func(field, file, kind string, text []byte) error {
+		header := textproto.MIMEHeader{}
+		header.Set("Content-Disposition", multipart.FileContentDisposition(field, file))
+		header.Set("Content-Type", kind)
+		w, err := form.CreatePart(header)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	err := errors.Join(
+		part("config", u.ConfigFile, "application/octet-stream", u.Config),
+		form.WriteField("env", u.Env), form.WriteField("message", u.Message),
+		form.WriteField("service_worker", strconv.FormatBool(u.ServiceWorker)), form.WriteField("check_only", strconv.FormatBool(u.CheckOnly)),
+	)
+	for i := range u.Modules {
+		err = errors.Join(err, part("module", u.Modules[i].Name, "application/vnd.runlot."+u.Modules[i].Kind, u.Modules[i].Body))
+	}
+	if u.SourceMap != nil {
+		err = errors.Join(err, part("source_map", "source-map", "application/json", u.SourceMap))
+	}
+	if err := errors.Join(err, form.Close()); err != nil {
+		return nil, err
+	}
+	var result Uploaded
+	err = c.send(ctx, http.MethodPost, at("apps", u.App, "versions"), nil, form.FormDataContentType(), body.Bytes(), &result)
+	if err != nil {
+		return nil, err
+	}
+	return &result, nil
+}
+
+// Versions lists up to count versions of an app with numbers below before, newest first. Before 0 is all.
+func (c *Client) Versions(ctx context.Context, app string, before, count int) ([]Version, error) {
+	return items[Version](ctx, c, at("apps", app, "versions"), paged(int64(before), count))
+}
+
+func paged(before int64, count int) url.Values {
+	q := url.Values{}
+	if before > 0 {
+		q.Set("before", strconv.FormatInt(before, 10))
+	}
+	if count > 0 {
+		q.Set("limit", strconv.Itoa(count))
+	}
+	return q
+}
+
+// Deploy makes a version live.
+func (c *Client) Deploy(ctx context.Context, app string, d *Deploy) (*Deployment, error) {
+	return post[Deployment](ctx, c, at("apps", app, "deployments"), d)
+}
+
+// Deployments lists deployments as Versions lists versions.
+func (c *Client) Deployments(ctx context.Context, app string, before, count int) ([]Deployment, error) {
+	return items[Deployment](ctx, c, at("apps", app, "deployments"), paged(int64(before), count))
+}
+
+// Secrets lists the names of an app's secrets.
+func (c *Client) Secrets(ctx context.Context, app string) ([]Secret, error) {
+	return items[Secret](ctx, c, at("apps", app, "secrets"), nil)
+}
+
+// PutSecret sets a secret of an app and starts the live version again with it.
+func (c *Client) PutSecret(ctx context.Context, app, name, value string) error {
+	return c.call(ctx, http.MethodPut, at("apps", app, "secrets", name), nil, &PutSecret{value}, nil)
+}
+
+// DeleteSecret forgets a secret of an app and starts the live version again without it.
+func (c *Client) DeleteSecret(ctx context.Context, app, name string) error {
+	return c.call(ctx, http.MethodDelete, at("apps", app, "secrets", name), nil, nil, nil)
+}
+
+// Events lists up to count events with ids below before, newest first, of one app or, for "", of all. Before 0 is all.
+func (c *Client) Events(ctx context.Context, app string, before int64, count int) ([]Event, error) {
+	q := paged(before, count)
+	if app != "" {
+		q.Set("app", app)
+	}
+	return items[Event](ctx, c, at("events"), q)
+}
+
+// Tokens lists the API tokens.
+func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
+	return items[Token](ctx, c, at("tokens"), nil)
+}
+
+// CreateToken makes a token.
+func (c *Client) CreateToken(ctx context.Context, t *NewToken) (*CreatedToken, error) {
+	return post[CreatedToken](ctx, c, at("tokens"), t)
+}
+
+// RevokeToken makes a token worthless.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, at("tokens", id), nil, nil, nil)
+}

@@ -1,0 +1,279 @@
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/control/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/engine/deploy"
+)
+
+// sourceMapKind marks the module that is the source map of the main module.
+const sourceMapKind = "sourceMap"
+
+func unknownApp(name string) *fault.Error {
+	return fault.New(fault.NotFound, deploy.CodeAppUnknown, "there is no app %s", name).
+		WithHint("`runlot ps` lists the apps; `runlot deploy` makes one")
+}
+
+func unknownVersion(appName, id string) *fault.Error {
+	return fault.New(fault.NotFound, deploy.CodeVersionUnknown, "%s has no version %s", appName, id).
+		WithHint("`runlot versions` lists them")
+}
+
+// Apps implements deploy.Store.
+func (s *Store) Apps(ctx context.Context) ([]deploy.App, error) { return s.apps(ctx, "") }
+
+// App implements deploy.Store.
+func (s *Store) App(ctx context.Context, name string) (deploy.App, error) {
+	if name == "" {
+		return deploy.App{}, unknownApp(name)
+	}
+	list, err := s.apps(ctx, name)
+	if err != nil {
+		return deploy.App{}, err
+	}
+	if len(list) == 0 {
+		return deploy.App{}, unknownApp(name)
+	}
+	return list[0], nil
+}
+
+func (s *Store) apps(ctx context.Context, name string) ([]deploy.App, error) {
+	rows, err := s.read().Apps(ctx, name)
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	list := make([]deploy.App, len(rows))
+	for i := range rows {
+		list[i] = deploy.App{Name: rows[i].Name, Created: rows[i].CreatedAt.UTC()}
+		if rows[i].LiveVersion != nil {
+			list[i].Live, list[i].LiveNumber, list[i].Since = rows[i].LiveVersion.String(), int(*rows[i].LiveNumber), rows[i].LiveSince.UTC()
+		}
+	}
+	return list, nil
+}
+
+// AddVersion implements deploy.Store.
+func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) error {
+	manifest, err := json.Marshal(v.Manifest)
+	if err != nil {
+		return err
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	var number int32
+	err = s.write(ctx, func(q *query.Queries) error {
+		if err := q.AddApp(ctx, query.AddAppParams{Name: v.App, CreatedAt: v.Created}); err != nil {
+			return err
+		}
+		// The lock on the app's row makes numbers unique.
+		if _, err := q.LockApp(ctx, v.App); err != nil {
+			return err
+		}
+		if number, err = q.NextVersion(ctx, v.App); err != nil {
+			return err
+		}
+		err := q.AddVersion(ctx, query.AddVersionParams{
+			ID: id, CreatedAt: v.Created, Number: number, ServiceWorker: v.Bundle.ServiceWorker, App: v.App, Author: v.Author,
+			Message: v.Message, ConfigFile: v.ConfigFile, Digest: v.Digest, Manifest: manifest,
+		})
+		if err != nil {
+			return err
+		}
+		if err := addModules(ctx, q, id, v.Bundle); err != nil {
+			return err
+		}
+		if number <= int32(keep) {
+			return nil
+		}
+		if err := q.PruneVersions(ctx, query.PruneVersionsParams{App: v.App, UpTo: number - int32(keep)}); err != nil {
+			return err
+		}
+		return q.PruneBlobs(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	v.ID, v.Number = id.String(), int(number)
+	return nil
+}
+
+func addModules(ctx context.Context, q *query.Queries, version uuid.UUID, b *app.Bundle) error {
+	modules := b.Modules
+	if b.SourceMap != nil {
+		modules = append(slices.Clip(modules), app.Module{Name: "source-map", Kind: sourceMapKind, Body: b.SourceMap})
+	}
+	for i := range modules {
+		m := &modules[i]
+		sum := sha256.Sum256(m.Body)
+		body := m.Body
+		if body == nil {
+			body = []byte{}
+		}
+		if err := q.AddBlob(ctx, query.AddBlobParams{Digest: sum[:], Body: body}); err != nil {
+			return err
+		}
+		err := q.AddModule(ctx, query.AddModuleParams{
+			Version: version, Place: int32(i), Name: m.Name, Kind: string(m.Kind), Blob: sum[:],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Version implements deploy.Store.
+func (s *Store) Version(ctx context.Context, appName, id string) (*deploy.Version, error) {
+	key, err := uuid.Parse(id)
+	if err != nil {
+		return nil, unknownVersion(appName, id)
+	}
+	row, err := s.read().Version(ctx, query.VersionParams{App: appName, ID: key})
+	if missing(err) {
+		return nil, unknownVersion(appName, id)
+	}
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	v, err := version((*query.VersionsRow)(&row))
+	if err != nil {
+		return nil, err
+	}
+	modules, err := s.read().Modules(ctx, key)
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	v.Bundle = &app.Bundle{ServiceWorker: row.ServiceWorker}
+	for i := range modules {
+		if modules[i].Kind == sourceMapKind {
+			v.Bundle.SourceMap = modules[i].Body
+			continue
+		}
+		v.Bundle.Modules = append(v.Bundle.Modules, app.Module{Name: modules[i].Name, Kind: app.ModuleKind(modules[i].Kind), Body: modules[i].Body})
+	}
+	return v, nil
+}
+
+func version(row *query.VersionsRow) (*deploy.Version, error) {
+	v := &deploy.Version{
+		ID: row.ID.String(), Number: int(row.Number), App: row.App, Created: row.CreatedAt.UTC(), Author: row.Author,
+		Message: row.Message, ConfigFile: row.ConfigFile, Digest: row.Digest, Live: row.Live, Manifest: &app.Manifest{},
+	}
+	if err := json.Unmarshal(row.Manifest, v.Manifest); err != nil {
+		return nil, fmt.Errorf("manifest of version %s of %s: %w", v.ID, v.App, err)
+	}
+	return v, nil
+}
+
+// Versions implements deploy.Store.
+func (s *Store) Versions(ctx context.Context, appName string, number, count int) ([]deploy.Version, error) {
+	rows, err := s.read().Versions(ctx, query.VersionsParams{App: appName, Before: before(number), Count: page(count)})
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	list := make([]deploy.Version, len(rows))
+	for i := range rows {
+		v, err := version(&rows[i])
+		if err != nil {
+			return nil, err
+		}
+		list[i] = *v
+	}
+	return list, nil
+}
+
+// SetLive implements deploy.Store.
+func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) error {
+	key, err := uuid.Parse(d.Version)
+	if err != nil {
+		return unknownVersion(d.App, d.Version)
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	var number, versionNumber int32
+	err = s.write(ctx, func(q *query.Queries) error {
+		live, err := q.LockApp(ctx, d.App)
+		if missing(err) {
+			return unknownApp(d.App)
+		}
+		if err != nil {
+			return err
+		}
+		is := ""
+		if live != nil {
+			is = live.String()
+		}
+		if is != was {
+			return fault.New(fault.Conflict, deploy.CodeLiveChanged, "another version of %s became live meanwhile", d.App).
+				WithHint("look at `runlot versions` and deploy again")
+		}
+		row, err := q.Version(ctx, query.VersionParams{App: d.App, ID: key})
+		if missing(err) {
+			return unknownVersion(d.App, d.Version)
+		}
+		if err != nil {
+			return err
+		}
+		versionNumber = row.Number
+		if number, err = q.NextDeployment(ctx, d.App); err != nil {
+			return err
+		}
+		err = q.AddDeployment(ctx, query.AddDeploymentParams{
+			ID: id, CreatedAt: d.Created, Version: key, Number: number, App: d.App, Action: string(d.Action), Author: d.Author, Message: d.Message,
+		})
+		if err != nil {
+			return err
+		}
+		return q.SetLive(ctx, query.SetLiveParams{App: d.App, Version: &key, Since: &d.Created})
+	})
+	if err != nil {
+		return err
+	}
+	d.ID, d.Number, d.VersionNumber = id.String(), int(number), int(versionNumber)
+	return nil
+}
+
+// Deployments implements deploy.Store.
+func (s *Store) Deployments(ctx context.Context, appName string, number, count int) ([]deploy.Deployment, error) {
+	rows, err := s.read().Deployments(ctx, query.DeploymentsParams{App: appName, Before: before(number), Count: page(count)})
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	list := make([]deploy.Deployment, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		list[i] = deploy.Deployment{
+			ID: r.ID.String(), Number: int(r.Number), App: r.App, Version: r.Version.String(), VersionNumber: int(r.VersionNumber),
+			Created: r.CreatedAt.UTC(), Action: deploy.Action(r.Action), Author: r.Author, Message: r.Message,
+		}
+	}
+	return list, nil
+}
+
+// DeleteApp implements deploy.Store.
+func (s *Store) DeleteApp(ctx context.Context, name string) error {
+	return s.write(ctx, func(q *query.Queries) error {
+		n, err := q.DeleteApp(ctx, name)
+		if err == nil && n == 0 {
+			return unknownApp(name)
+		}
+		if err != nil {
+			return err
+		}
+		return q.PruneBlobs(ctx)
+	})
+}

@@ -1,0 +1,96 @@
+// Package control keeps what celld knows of its apps in PostgreSQL: versions, deployments, secrets, tokens and events.
+package control
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/control/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/migrate"
+	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/deploy"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store implements deploy.Store and access.Store.
+type Store struct{ pool *pgxpool.Pool }
+
+var (
+	_ deploy.Store = (*Store)(nil)
+	_ access.Store = (*Store)(nil)
+)
+
+// Open brings the schema runlot_control up to date and returns the store.
+func Open(ctx context.Context, url string) (*Store, error) {
+	config, err := session.Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if err := upgrade(ctx, config); err != nil {
+		return nil, session.Classify(err)
+	}
+	pool, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	pool.ConnConfig = config.Copy()
+	pool.MaxConns, pool.MinConns = queue.ControlConnections, 0
+	p, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	return &Store{p}, nil
+}
+
+func upgrade(ctx context.Context, config *pgx.ConnConfig) error {
+	folder, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	conn, err := session.Open(ctx, config, session.IdleName)
+	if err != nil {
+		return err
+	}
+	defer session.Close(ctx, conn)
+	if err := migrate.Lock(ctx, conn); err != nil {
+		return err
+	}
+	return migrate.Up(ctx, config, migrate.Schema{Name: "runlot_control", What: "the records of the apps", Migrations: folder})
+}
+
+// Close ends the connections. Twice is fine.
+func (s *Store) Close() { s.pool.Close() }
+
+// write runs f in a transaction.
+func (s *Store) write(ctx context.Context, f func(*query.Queries) error) error {
+	return session.Classify(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(query.New(tx)) }))
+}
+
+func (s *Store) read() *query.Queries { return query.New(s.pool) }
+
+func missing(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// newID returns an id that sorts by time.
+func newID() (uuid.UUID, error) { return uuid.NewV7() }
+
+// all is the number below which every number lies, for the first page of a list.
+const all = 1<<31 - 1
+
+func before(n int) int32 {
+	if n <= 0 || n > all {
+		return all
+	}
+	return int32(n)
+}
+
+func page(n int) int32 { return int32(min(max(n, 0), queue.MaxPage)) }

@@ -1,0 +1,117 @@
+-- name: Apps :many
+SELECT a.name, a.created_at, a.live_version, a.live_since, v.number AS live_number
+FROM runlot_control.app a
+LEFT JOIN runlot_control.version v ON v.id = a.live_version
+WHERE @app::text = '' OR a.name = @app
+ORDER BY a.name;
+
+-- name: AddApp :exec
+INSERT INTO runlot_control.app (name, created_at) VALUES (@name, @created_at) ON CONFLICT (name) DO NOTHING;
+
+-- name: LockApp :one
+SELECT live_version FROM runlot_control.app WHERE name = @name FOR UPDATE;
+
+-- name: DeleteApp :execrows
+DELETE FROM runlot_control.app WHERE name = @name;
+
+-- name: NextVersion :one
+SELECT coalesce(max(number), 0)::integer + 1 FROM runlot_control.version WHERE app = @app;
+
+-- name: AddVersion :exec
+INSERT INTO runlot_control.version (id, created_at, number, service_worker, app, author, message, config_file, digest, manifest)
+VALUES (@id, @created_at, @number, @service_worker, @app, @author, @message, @config_file, @digest, @manifest);
+
+-- name: AddBlob :exec
+INSERT INTO runlot_control.blob (digest, body) VALUES (@digest, @body) ON CONFLICT (digest) DO NOTHING;
+
+-- name: AddModule :exec
+INSERT INTO runlot_control.module (version, place, name, kind, blob) VALUES (@version, @place, @name, @kind, @blob);
+
+-- name: Version :one
+SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+       ((a.live_version = v.id) IS TRUE)::boolean AS live
+FROM runlot_control.version v
+JOIN runlot_control.app a ON a.name = v.app
+WHERE v.app = @app AND v.id = @id;
+
+-- name: Versions :many
+SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+       ((a.live_version = v.id) IS TRUE)::boolean AS live
+FROM runlot_control.version v
+JOIN runlot_control.app a ON a.name = v.app
+WHERE v.app = @app AND v.number < @before
+ORDER BY v.number DESC
+LIMIT @count;
+
+-- name: Modules :many
+SELECT m.name, m.kind, b.body
+FROM runlot_control.module m
+JOIN runlot_control.blob b ON b.digest = m.blob
+WHERE m.version = @version
+ORDER BY m.place;
+
+-- name: PruneVersions :exec
+-- The newest of an app stay, and so does the one that is live.
+DELETE FROM runlot_control.version v
+USING runlot_control.app a
+WHERE v.app = @app AND a.name = v.app AND v.number <= @up_to AND v.id IS DISTINCT FROM a.live_version;
+
+-- name: PruneBlobs :exec
+DELETE FROM runlot_control.blob b WHERE NOT EXISTS (SELECT FROM runlot_control.module m WHERE m.blob = b.digest);
+
+-- name: SetLive :exec
+UPDATE runlot_control.app SET live_version = @version, live_since = @since WHERE name = @app;
+
+-- name: NextDeployment :one
+SELECT coalesce(max(number), 0)::integer + 1 FROM runlot_control.deployment WHERE app = @app;
+
+-- name: AddDeployment :exec
+INSERT INTO runlot_control.deployment (id, created_at, version, number, app, action, author, message)
+VALUES (@id, @created_at, @version, @number, @app, @action, @author, @message);
+
+-- name: Deployments :many
+SELECT d.id, d.created_at, d.version, d.number, d.app, d.action, d.author, d.message, v.number AS version_number
+FROM runlot_control.deployment d
+JOIN runlot_control.version v ON v.id = d.version
+WHERE d.app = @app AND d.number < @before
+ORDER BY d.number DESC
+LIMIT @count;
+
+-- name: Secrets :many
+SELECT name, updated_at, sealed FROM runlot_control.secret WHERE app = @app ORDER BY name;
+
+-- name: PutSecret :exec
+INSERT INTO runlot_control.secret (updated_at, app, name, sealed) VALUES (@updated_at, @app, @name, @sealed)
+ON CONFLICT (app, name) DO UPDATE SET updated_at = excluded.updated_at, sealed = excluded.sealed;
+
+-- name: DeleteSecret :execrows
+DELETE FROM runlot_control.secret WHERE app = @app AND name = @name;
+
+-- name: AddToken :exec
+INSERT INTO runlot_control.token (created_at, expires_at, id, name, role, app, hash)
+VALUES (@created_at, @expires_at, @id, @name, @role, @app, @hash);
+
+-- name: Tokens :many
+SELECT created_at, expires_at, used_at, id, name, role, app, hash FROM runlot_control.token ORDER BY created_at, id;
+
+-- name: Token :one
+SELECT created_at, expires_at, used_at, id, name, role, app, hash FROM runlot_control.token WHERE id = @id;
+
+-- name: DeleteToken :execrows
+DELETE FROM runlot_control.token WHERE id = @id;
+
+-- name: UseToken :exec
+UPDATE runlot_control.token SET used_at = @used_at WHERE id = @id AND (used_at IS NULL OR used_at < @used_at);
+
+-- name: AddEvent :one
+INSERT INTO runlot_control.event (at, kind, app, author, detail) VALUES (@at, @kind, @app, @author, @detail) RETURNING id;
+
+-- name: Events :many
+SELECT id, at, kind, app, author, detail
+FROM runlot_control.event
+WHERE id < @before AND (@app::text = '' OR app = @app)
+ORDER BY id DESC
+LIMIT @count;
+
+-- name: PruneEvents :exec
+DELETE FROM runlot_control.event WHERE id <= @up_to;

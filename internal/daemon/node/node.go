@@ -1,0 +1,237 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/runlot/runlot/internal/adapter/postgres"
+	"github.com/runlot/runlot/internal/adapter/workerd"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/crons"
+	"github.com/runlot/runlot/internal/daemon/servers"
+	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/server/binding"
+)
+
+// Observer is told what happens. Its methods are called from several goroutines and must not block for long.
+type Observer interface {
+	dispatch.Recorder
+	schedule.Recorder
+	// Progress names a step of the start that takes time.
+	Progress(step string)
+	// Down is called when an app's process ended by itself; it is started again with growing pauses.
+	Down(app, reason string)
+	// Line is one line that a Worker logged.
+	Line(app string, line *workerd.Line)
+	// Notice is anything else worth a line.
+	Notice(text string)
+}
+
+// Store is a store that holds connections.
+type Store interface {
+	store.Store
+	Close(ctx context.Context) error
+}
+
+// Options are what a Node needs; all fields but DatabaseURLs and Store are required.
+type Options struct {
+	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
+	Workerd  string
+	Postgres func() (string, error)
+	// State is the state folder, absolute, which the caller has locked.
+	State string
+	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
+	// database without one is kept in the embedded PostgreSQL.
+	DatabaseURLs map[string]string
+	// Store, when set, opens the store of a database in place of PostgreSQL's.
+	Store func(ctx context.Context, database string) (Store, error)
+	// AllowPrivate lets Workers reach private addresses too.
+	AllowPrivate bool
+	// Develop shows errors to clients.
+	Develop bool
+	// StopTime is how long requests and batches in flight may finish at a stop.
+	StopTime time.Duration
+	Log      *slog.Logger
+	Observer Observer
+}
+
+// Node is what the apps of one machine share.
+type Node struct {
+	o       Options
+	runtime *workerd.Runtime
+	servers *servers.Servers
+	crons   *crons.Keeper
+	gate    *binding.Gate
+	budget  *dispatch.Budget
+
+	mu         sync.Mutex
+	isolations map[string]*dispatch.Isolation // by app; guarded by mu
+	databases  map[string]*database           // by name; guarded by mu
+	holders    map[string]*App                // who consumes "database/queue"; guarded by mu
+}
+
+// New returns a node on which nothing runs yet. The caller stops it after its apps.
+func New(o Options) *Node {
+	n := &Node{
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
+		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{},
+	}
+	n.servers = servers.New(servers.Options{
+		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
+	})
+	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	if o.Store == nil {
+		scheduled.URL = func(ctx context.Context, database string) (string, error) {
+			a, err := n.servers.Open(ctx, database)
+			return a.URL, err
+		}
+	}
+	n.crons = crons.New(scheduled)
+	return n
+}
+
+// Stop ends the databases. Twice is fine.
+func (n *Node) Stop() {
+	n.mu.Lock()
+	databases := n.databases
+	n.mu.Unlock()
+	n.crons.Close()
+	for _, db := range databases {
+		db.Stop()
+	}
+	n.servers.Stop()
+}
+
+// RunDir is where the processes of a state folder keep their files; it is emptied before each start.
+func RunDir(state string) string { return filepath.Join(state, "run") }
+
+// PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
+func (n *Node) PostgresVersions() string { return n.servers.InUse() }
+
+// Access is how a database is reached that no app needs to name.
+func (n *Node) Access(ctx context.Context, name string) (servers.Access, error) {
+	return n.servers.Open(ctx, name)
+}
+
+// databaseOf returns the app's database, opened if it has to be; nil when the app has none.
+func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, error) {
+	if m.Database == "" {
+		return nil, nil //nolint:nilnil // an app without queues has no database, and that is no error
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if db := n.databases[m.Database]; db != nil {
+		return db, nil
+	}
+	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+	if err := db.Start(ctx); err != nil {
+		return nil, err
+	}
+	n.databases[m.Database] = db
+	return db, nil
+}
+
+// opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the
+// user's may have changed, so that it is asked for and judged each time.
+func (n *Node) opener(name string) func(context.Context) (Store, workerd.Database, error) {
+	if n.o.Store != nil {
+		return func(ctx context.Context) (Store, workerd.Database, error) {
+			store, err := n.o.Store(ctx, name)
+			return store, workerd.Database{}, err
+		}
+	}
+	return func(ctx context.Context) (Store, workerd.Database, error) {
+		a, err := n.servers.Open(ctx, name)
+		if err != nil {
+			return nil, workerd.Database{}, err
+		}
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
+		if err != nil {
+			return nil, workerd.Database{}, err
+		}
+		return store, a.App, nil
+	}
+}
+
+// isolation returns what the queues of an app share to find a message that kills its process.
+func (n *Node) isolation(appName string) *dispatch.Isolation {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isolations[appName] == nil {
+		n.isolations[appName] = dispatch.NewIsolation()
+	}
+	return n.isolations[appName]
+}
+
+// Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.
+func (n *Node) Waiting(ctx context.Context, databaseName, queueName string) int64 {
+	n.mu.Lock()
+	db := n.databases[databaseName]
+	n.mu.Unlock()
+	if db == nil {
+		return -1
+	}
+	return db.Waiting(ctx, queueName)
+}
+
+// Claimable refuses a manifest that consumes a queue which another app than the one of its name consumes already.
+func (n *Node) Claimable(m *app.Manifest) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.claimable(m, func(holder *App) bool { return holder.Name() == m.Name })
+}
+
+// claimable refuses a manifest that consumes a queue which an app consumes that is not the same. The caller holds mu.
+func (n *Node) claimable(m *app.Manifest, same func(*App) bool) error {
+	for i := range m.Consumers {
+		if other := n.holders[m.Database+"/"+m.Consumers[i].Queue]; other != nil && !same(other) {
+			return fault.New(fault.Conflict, "consumer_exists", "%s cannot consume the queue %s of database %s: %s consumes it already",
+				m.Name, m.Consumers[i].Queue, m.Database, other.Name()).
+				WithHint("a queue has one consumer; remove it from one of the two apps")
+		}
+	}
+	return nil
+}
+
+// claim makes a the holder of every queue that the manifest consumes. A queue has one consumer: one that is held by
+// another app is refused and then nothing is claimed.
+func (n *Node) claim(a *App, m *app.Manifest) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.claimable(m, func(holder *App) bool { return holder == a }); err != nil {
+		return err
+	}
+	for i := range m.Consumers {
+		n.holders[m.Database+"/"+m.Consumers[i].Queue] = a
+	}
+	return nil
+}
+
+// release gives up the queues that a holds and that the version it runs does not consume.
+func (n *Node) release(a *App, runs *Version) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keep := map[string]bool{}
+	if runs != nil {
+		for i := range runs.Manifest.Consumers {
+			keep[runs.Manifest.Database+"/"+runs.Manifest.Consumers[i].Queue] = true
+		}
+	}
+	for key, holder := range n.holders {
+		if holder == a && !keep[key] {
+			delete(n.holders, key)
+		}
+	}
+}

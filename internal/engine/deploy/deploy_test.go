@@ -1,0 +1,293 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
+	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/adapter/sealer"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/deploy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
+
+// runner is a runtime that writes down what runs: "app@number SECRET=value".
+type runner struct {
+	mu      sync.Mutex
+	running map[string]string
+	// at is called between the start and the commit.
+	at func()
+	// refuse fails Check, start fails the start, after fails what comes behind the commit.
+	refuse, start, after error
+}
+
+func (r *runner) Check(context.Context, *deploy.Version) ([]string, error) {
+	return []string{"mind the step"}, r.refuse
+}
+
+func (r *runner) Switch(ctx context.Context, v *deploy.Runnable, commit func(context.Context) error) error {
+	if r.start != nil {
+		return r.start
+	}
+	if r.at != nil {
+		r.at()
+	}
+	loaded, err := v.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := commit(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[v.App] = string(loaded.Bundle.Modules[0].Body) + loaded.Secrets["KEY"]
+	return r.after
+}
+
+func (r *runner) Resume(ctx context.Context, v *deploy.Runnable) error {
+	return r.Switch(ctx, v, func(context.Context) error { return nil })
+}
+
+func (r *runner) Remove(_ context.Context, appName string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, appName)
+	return nil
+}
+
+func (r *runner) Waiting(context.Context, string, string) int64 { return 7 }
+
+type world struct {
+	*deploy.Engine
+	t      *testing.T
+	runner *runner
+	store  *control.Store
+	url    string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	a := clustertest.NewDatabase(t)
+	w := &world{t: t, url: a.OwnerURL()}
+	w.restart()
+	return w
+}
+
+// restart forgets all but what is in the database.
+func (w *world) restart() {
+	w.t.Helper()
+	s, err := control.Open(w.t.Context(), w.url)
+	w.must(err)
+	w.t.Cleanup(s.Close)
+	seal, err := sealer.Open(filepath.Join(w.t.TempDir(), "key"))
+	w.must(err)
+	w.store, w.runner = s, &runner{running: map[string]string{}}
+	w.Engine = deploy.New(deploy.Options{Store: s, Runner: w.runner, Sealer: seal, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(fault.Detail(err))
+	}
+}
+
+func upload(code string, queues ...string) *deploy.Upload {
+	m := &app.Manifest{Name: "shop", Dialect: queue.Runlot, Database: "db"}
+	for _, q := range queues {
+		m.Consumers = append(m.Consumers, queue.Consumer{Queue: q})
+	}
+	return &deploy.Upload{
+		Manifest: m, Bundle: &app.Bundle{Modules: []app.Module{{Name: "main.mjs", Kind: app.ESModule, Body: []byte(code)}}},
+		ConfigFile: "runlot.json", Author: "ann", Message: "m " + code,
+	}
+}
+
+func (w *world) add(code string, queues ...string) string {
+	w.t.Helper()
+	u, err := w.Add(w.t.Context(), upload(code, queues...))
+	w.must(err)
+	return u.Version.ID
+}
+
+func (w *world) deploy(id string, action deploy.Action) (*deploy.Deployment, error) {
+	return w.Deploy(w.t.Context(), &deploy.Request{App: "shop", Version: id, Action: action, Author: "ann"})
+}
+
+func (w *world) runs(want string) {
+	w.t.Helper()
+	w.runner.mu.Lock()
+	got := w.runner.running["shop"]
+	w.runner.mu.Unlock()
+	if got != want {
+		w.t.Errorf("what runs is %q, want %q", got, want)
+	}
+	a, err := w.store.App(w.t.Context(), "shop")
+	w.must(err)
+	live := ""
+	if a.Live != "" {
+		v, err := w.store.Version(w.t.Context(), "shop", a.Live)
+		w.must(err)
+		live = string(v.Bundle.Modules[0].Body)
+	}
+	if !strings.HasPrefix(want, live) || live == "" && want != "" {
+		w.t.Errorf("what is live is %q, want %q", live, want)
+	}
+}
+
+func TestDeployRollBackAndComeBack(t *testing.T) {
+	w := newWorld(t)
+	one := w.add("one")
+	w.runs("")
+	d, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	if d.Number != 1 || d.VersionNumber != 1 {
+		t.Errorf("deployment %+v", d)
+	}
+	w.runs("one")
+	two := w.add("two")
+	w.runs("one")
+	_, err = w.deploy(two, deploy.ActionDeploy)
+	w.must(err)
+	w.runs("two")
+	d, err = w.deploy("", deploy.ActionRollback)
+	w.must(err)
+	if d.Version != one || d.Action != deploy.ActionRollback {
+		t.Errorf("deployment %+v", d)
+	}
+	w.runs("one")
+	w.restart()
+	w.must(w.Resume(t.Context()))
+	w.runs("one")
+	events, err := w.store.Events(t.Context(), "shop", 0, 10)
+	w.must(err)
+	kinds := make([]string, 0, len(events))
+	for i := range events {
+		kinds = append(kinds, events[i].Kind+" "+events[i].Detail["number"])
+	}
+	want := []string{"version.rolled_back 1", "version.deployed 2", "version.uploaded 2", "version.deployed 1", "version.uploaded 1"}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Error(diff)
+	}
+	w.must(w.Delete(t.Context(), "shop", "ann"))
+	if len(w.runner.running) != 0 {
+		t.Errorf("%v runs after its deletion", w.runner.running)
+	}
+	if _, err := w.deploy(one, deploy.ActionDeploy); fault.From(err).Code != deploy.CodeAppUnknown {
+		t.Errorf("a deleted app: %v", err)
+	}
+}
+
+func TestAFailureLeavesTheVersionBefore(t *testing.T) {
+	w := newWorld(t)
+	one := w.add("one")
+	if _, err := w.deploy("", deploy.ActionRollback); fault.From(err).Code != deploy.CodeVersionUnknown {
+		t.Errorf("rollback of nothing: %v", err)
+	}
+	_, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	if _, err := w.deploy("", deploy.ActionRollback); fault.From(err).Code != deploy.CodeVersionUnknown {
+		t.Errorf("rollback without an earlier version: %v", err)
+	}
+	two := w.add("two")
+
+	w.runner.start = fault.New(fault.Invalid, "start_failed", "it throws").WithHint("mend it")
+	_, err = w.deploy(two, deploy.ActionDeploy)
+	if want := "it throws — mend it; version 1 goes on"; err == nil || err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	w.runs("one")
+	w.runner.start = nil
+
+	// Another node deploys while this one starts the version.
+	w.runner.at = func() {
+		w.runner.at = nil
+		w.must(w.store.SetLive(t.Context(), &deploy.Deployment{App: "shop", Version: two, Action: deploy.ActionDeploy}, one))
+	}
+	if _, err = w.deploy(two, deploy.ActionDeploy); fault.From(err).Code != deploy.CodeLiveChanged {
+		t.Errorf("a deployment beside another: %v", err)
+	}
+	if w.runner.running["shop"] != "one" {
+		t.Errorf("%q runs", w.runner.running["shop"])
+	}
+
+	w.runner.refuse = errors.New("broken")
+	if _, err := w.Add(t.Context(), upload("three")); err == nil {
+		t.Error("a version that cannot run is stored")
+	}
+	if list, err := w.store.Versions(t.Context(), "shop", 0, 10); err != nil || len(list) != 2 {
+		t.Errorf("%d versions, %v", len(list), err)
+	}
+}
+
+// TestWhatIsCommittedIsLive although its process dies right after.
+func TestWhatIsCommittedIsLive(t *testing.T) {
+	w := newWorld(t)
+	one := w.add("one")
+	w.runner.after = errors.New("died")
+	if d, err := w.deploy(one, deploy.ActionDeploy); err != nil || d.ID == "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	w.runs("one")
+}
+
+func TestADeployTellsWhatLosesItsConsumer(t *testing.T) {
+	w := newWorld(t)
+	one := w.add("one", "jobs", "mail")
+	_, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	u, err := w.Check(t.Context(), upload("two", "mail", "new"))
+	w.must(err)
+	if diff := cmp.Diff([]deploy.Orphans{{Queue: "jobs", Messages: 7}}, u.Removed); diff != "" {
+		t.Error(diff)
+	}
+	if u.Version.ID != "" || len(u.Warnings) != 1 {
+		t.Errorf("a check gave %+v", u)
+	}
+	elsewhere := upload("three", "jobs", "mail")
+	elsewhere.Manifest.Database = "other"
+	if u, err = w.Check(t.Context(), elsewhere); err != nil || len(u.Removed) != 2 {
+		t.Errorf("another database: %+v, %v", u, err)
+	}
+}
+
+func TestSecretsComeWithTheNextStart(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+early", "ann"))
+	one := w.add("one")
+	_, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	w.runs("one+early")
+	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+late", "ann"))
+	w.runs("one+late")
+	w.runner.start = fault.New(fault.Invalid, "start_failed", "it throws")
+	if err := w.PutSecret(t.Context(), "shop", "KEY", "+bad", "ann"); err == nil || fault.From(err).Code != "secret_restart" {
+		t.Errorf("error %v", err)
+	}
+	w.runs("one+late")
+	w.runner.start = nil
+	w.must(w.DeleteSecret(t.Context(), "shop", "KEY", "ann"))
+	w.runs("one")
+	list, err := w.Secrets(t.Context(), "shop")
+	if err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for name, value := range map[string]string{"": "x", "1A": "x", "a-b": "x", "LONG": strings.Repeat("x", queue.MaxSecret+1)} {
+		if err := w.PutSecret(t.Context(), "shop", name, value, "ann"); err == nil {
+			t.Errorf("the secret %q is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/engine/access"
+)
+
+const (
+	tagIdentity = "Identity"
+	tagApps     = "Apps"
+	tagSecrets  = "Secrets"
+)
+
+func (a *API) registerIdentity() {
+	call(a, access.Read, huma.Operation{
+		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Who am I", Tags: []string{tagIdentity},
+		Metadata: map[string]any{anyApp: true},
+	}, func(ctx context.Context, _ *struct{}) (*body[client.Whoami], error) {
+		return &body[client.Whoami]{client.Whoami{Token: wireToken(caller(ctx)), Account: a.o.Account, Version: a.o.Version}}, nil
+	})
+	call(a, access.Admin, huma.Operation{
+		OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Summary: "List the API tokens", Tags: []string{tagIdentity},
+	}, func(ctx context.Context, _ *struct{}) (*listBody[client.Token], error) {
+		tokens, err := a.o.Access.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := make([]client.Token, len(tokens))
+		for i := range tokens {
+			list[i] = wireToken(&tokens[i])
+		}
+		return listOf(list), nil
+	})
+	call(a, access.Admin, huma.Operation{
+		OperationID: "create-token", Method: http.MethodPost, Path: "/v1/tokens", Summary: "Make an API token", Tags: []string{tagIdentity},
+		DefaultStatus: http.StatusCreated,
+	}, func(ctx context.Context, in *struct{ Body client.NewToken }) (*body[client.CreatedToken], error) {
+		var expires time.Time
+		if in.Body.Expires != nil {
+			expires = *in.Body.Expires
+		}
+		text, t, err := a.o.Access.Create(ctx, in.Body.Name, access.Role(in.Body.Role), in.Body.App, expires)
+		if err != nil {
+			return nil, err
+		}
+		return &body[client.CreatedToken]{client.CreatedToken{Token: wireToken(t), Text: text}}, nil
+	})
+	call(a, access.Admin, huma.Operation{
+		OperationID: "revoke-token", Method: http.MethodDelete, Path: "/v1/tokens/{id}", Summary: "Revoke an API token", Tags: []string{tagIdentity},
+		DefaultStatus: http.StatusNoContent,
+	}, func(ctx context.Context, in *struct {
+		ID string `path:"id"`
+	},
+	) (*struct{}, error) {
+		return nil, a.o.Access.Revoke(ctx, in.ID)
+	})
+}
+
+func wireToken(t *access.Token) client.Token {
+	return client.Token{ID: t.ID, Name: t.Name, Role: string(t.Role), App: t.App, Created: t.Created, Expires: moment(t.Expires), Used: moment(t.Used)}
+}
+
+// moment is a time that may be none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
