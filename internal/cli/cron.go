@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/config"
@@ -34,7 +35,7 @@ func cronCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(given) > 0 {
-				return helpOrUnknown(c, given)
+				return command.HelpOrUnknown(c, given)
 			}
 			return list.RunE(c, nil)
 		},
@@ -71,7 +72,7 @@ func cronListCommand() *cobra.Command {
 		Long: `list prints the crons of the project in DIR (this folder by default) in the
 order of its configuration, with the time of the next run, in UTC.`,
 		Example: "  runlot cron list ./my-app",
-		Args:    args(0, 1, "folder"),
+		Args:    command.Args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			now := time.Now()
 			list, err := p.upcoming(append(dirs, ".")[0], now)
@@ -82,20 +83,20 @@ order of its configuration, with the time of the next run, in UTC.`,
 				return printCrons(c.OutOrStdout(), list)
 			}
 			if len(list) == 0 {
-				terminal.New(stderrOf(c)).Printf("the project has no crons\n")
+				terminal.New(command.Stderr(c)).Printf("the project has no crons\n")
 				return nil
 			}
 			rows := make([][]terminal.Cell, len(list))
 			for i, next := range list {
 				rows[i] = []terminal.Cell{{Text: strconv.Itoa(i + 1)}, {Text: next.Cron, Style: terminal.Bold}, {Text: console.Upcoming(next.At, now)}, {Text: next.Words}}
 			}
-			terminal.New(stdoutOf(c)).Table([]string{"#", "Cron", "Next", "When"}, rows)
+			terminal.New(command.Stdout(c)).Table([]string{"#", "Cron", "Next", "When"}, rows)
 			return nil
 		},
 	}
 	p.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	completeFolders(c)
+	command.CompleteFolders(c)
 	return c
 }
 
@@ -127,7 +128,7 @@ again. Exit code 1 means that it did not end well.`,
 		Example: `  runlot cron run
   runlot cron run 2 --dir ./my-app --port 3000
   runlot cron run '0 9 * * MON-FRI' --time 2026-12-01T09:00:00Z`,
-		Args: args(0, 1, "cron"),
+		Args: command.Args(0, 1, "cron"),
 		RunE: func(c *cobra.Command, given []string) error {
 			list, err := p.upcoming(dir, time.Now())
 			if err != nil {
@@ -141,12 +142,12 @@ again. Exit code 1 means that it did not end well.`,
 			if at != "" {
 				when, err := time.Parse(time.RFC3339, at)
 				if err != nil {
-					return usage("--time takes a time like 2026-12-01T09:00:00Z, not %q", at)
+					return command.Usage("--time takes a time like 2026-12-01T09:00:00Z, not %q", at)
 				}
 				query.Set("time", strconv.FormatInt(when.UnixMilli(), 10))
 			}
 			address := net.JoinHostPort(host, strconv.Itoa(port))
-			return fire(c.Context(), address, query, stdoutOf(c))
+			return fire(c.Context(), address, query, command.Stdout(c))
 		},
 	}
 	p.flags(c)
@@ -155,7 +156,7 @@ again. Exit code 1 means that it did not end well.`,
 	f.IntVarP(&port, "port", "p", defaultPort, "port `N` that the project listens on")
 	f.StringVar(&host, "host", "127.0.0.1", "`ADDRESS` that the project listens on")
 	f.StringVar(&at, "time", "", "`TIME` that the handler is told (default now)")
-	mustBeDefined(c.MarkFlagDirname("dir"))
+	command.Must(c.MarkFlagDirname("dir"))
 	return c
 }
 

@@ -64,6 +64,7 @@ var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
 		"cron", "cronwait", "cronscript", "croncrash", "cronless",
+		"capped", "small",
 	}
 	productionApps = []string{"database", "outbound", "cronproduction"}
 )
@@ -73,7 +74,7 @@ func open(t *testing.T) *house {
 	t.Helper()
 	h := &house{gate: newGate(t), databases: map[string]*pgxpool.Pool{}}
 	urls := map[string]string{}
-	for _, name := range []string{"default", "send"} {
+	for _, name := range []string{"default", "send", "capped", "small"} {
 		access := clustertest.NewDatabase(t)
 		urls[name] = access.OwnerURL()
 		pool, err := pgxpool.New(t.Context(), urls[name])
@@ -85,7 +86,7 @@ func open(t *testing.T) *house {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		h.development = start(t, h.gate, developmentApps, daemon.Options{DatabaseURLs: urls, AllowPrivate: true, Watch: true})
+		h.development = start(t, h.gate, developmentApps, daemon.Options{DatabaseURLs: urls, Caps: capSettings, AllowPrivate: true, Watch: true})
 	})
 	wg.Go(func() {
 		h.production = start(t, h.gate, productionApps, daemon.Options{})
@@ -190,7 +191,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), cronCases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), capCases(), cronCases())
 }
 
 func TestConformance(t *testing.T) {
@@ -216,6 +217,7 @@ func TestConformance(t *testing.T) {
 			})
 		}
 	})
+	t.Run("records", func(t *testing.T) { everyBatchIsKept(t, h) })
 }
 
 // conform runs one case.

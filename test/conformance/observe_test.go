@@ -27,6 +27,7 @@ type collector struct {
 	reloads map[string]int
 	failed  map[string]error
 	warned  map[string][]string
+	notices []string
 }
 
 // event is what a handler logged: one line of JSON for each call.
@@ -133,8 +134,10 @@ func (c *collector) Warnings(app string, warnings []source.Diagnostic) {
 
 func (c *collector) Progress(string)  {}
 func (c *collector) Down(_, _ string) {}
-func (c *collector) Notice(string)    {}
-func (c *collector) Stopping()        {}
+func (c *collector) Notice(text string) {
+	c.add(func() { c.notices = append(c.notices, text) })
+}
+func (c *collector) Stopping() {}
 
 // batches joins the records of these queues with what their handlers logged, in order of their start. A batch whose log
 // is still on its way is left out, so that whoever waits for a number of batches waits for all of them; no log comes of a

@@ -175,8 +175,8 @@ func (r *run) observe() {
 
 // database is where the case's queues are.
 func (r *run) database() *pgxpool.Pool {
-	if r.c.app == "send" {
-		return r.house.databases["send"]
+	if own := r.house.databases[r.c.app]; own != nil {
+		return own
 	}
 	return r.house.databases["default"]
 }

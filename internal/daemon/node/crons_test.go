@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	folder "github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
@@ -31,7 +32,7 @@ func (runs) Notice(string)                 {}
 // TestACronWakesAParkedApp waits for the next whole minute.
 func TestACronWakesAParkedApp(t *testing.T) {
 	state := clustertest.Dir(t)
-	if err := os.Mkdir(RunDir(state), 0o700); err != nil {
+	if err := os.Mkdir(folder.RunDir(state), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(runs, 100)
