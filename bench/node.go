@@ -120,6 +120,7 @@ func (*observer) Line(app string, line *daemon.Line)       { fmt.Fprintln(os.Std
 func (*observer) Notice(string)                            {}
 func (*observer) Progress(string)                          {}
 func (*observer) Stopping()                                {}
+func (*observer) Run(*daemon.CronRun)                      {}
 func (*observer) Live(string, string, time.Duration, bool) {}
 
 // node is a running copy.

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/daemon"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // checkCommand validates, builds and probes a project without running it.
@@ -53,6 +54,9 @@ place and the way out. Exit code 1 means that the project would not run.`,
 			}
 			for i := range m.D1Databases {
 				fmt.Fprintf(out, "D1 database: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+			}
+			for _, next := range crons.Upcoming(m, time.Now()) {
+				fmt.Fprintf(out, "Cron: %s (%s)\n", next.Cron, next.Words)
 			}
 			return nil
 		},

@@ -48,7 +48,7 @@ whatever is killed in between.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), checkCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
+	root.AddCommand(devCommand(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
 		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events())
 	root.Version = version

@@ -68,7 +68,7 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, file, "compatibilityFlags", []any{}, []any{"nodejs_als"}, []any{"webgpu"}, []any{"unsafe_x"}, []any{"a", "a"}, []any{""}, "a")
 		optional(t, file, "queues", queues, queues, queues, queues, []any{}, nil)
 		optional(t, file, "vars", map[string]any{"A": 1}, map[string]any{"DATABASE": 1}, map[string]any{"a b": 1}, []any{}, nil)
-		optional(t, file, "crons", []any{}, []any{"* * * * *"})
+		optional(t, file, "crons", []any{}, []any{"* * * * *"}, []any{"0 9 * * MON-FRI", "*/5 * * * *"}, []any{"* * * *"}, []any{"@daily"}, []any{1}, "* * * * *", nil)
 		optional(t, file, "$schema", "x", 1)
 		d1 := map[string]any{}
 		optional(t, d1, "binding", "DB", "DB", "DB", "DATABASE", "a-b", 1)

@@ -13,8 +13,10 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/schedule"
 )
 
 // Options say what to run and where.
@@ -83,6 +85,8 @@ func (o *Options) check() error {
 type (
 	// Record is how one batch ended.
 	Record = dispatch.Record
+	// CronRun is how one scheduled run ended.
+	CronRun = schedule.Record
 	// Line is one line that a Worker logged.
 	Line = workerd.Line
 	// Versions are those of the parts.
@@ -147,6 +151,8 @@ type AppSummary struct {
 	URL     string
 	// D1 are the app's D1 databases, as "env.BINDING → name".
 	D1 []string
+	// Crons are when its scheduled handler runs.
+	Crons []crons.Next
 }
 
 // QueueSummary is one queue of one database.

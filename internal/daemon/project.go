@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/server/trigger"
 )
 
 // build is what a project folder made.
@@ -116,6 +117,9 @@ func (p *project) deploy(ctx context.Context, n *node.Node, b *build) error {
 	if p.app == nil {
 		p.app = n.NewApp(b.manifest.Name)
 		p.served = make(chan struct{})
+		if p.o.Watch {
+			p.app.Door().Handle(trigger.Path, trigger.New(p.app.Fire, p.log))
+		}
 		go func() {
 			defer close(p.served)
 			p.app.Door().Serve(p.listen)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // countTime is how long the start waits for the messages to be counted, so that the first screen shows their number.
@@ -28,7 +29,7 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	}
 	for _, p := range d.projects {
 		m := p.live.manifest
-		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: p.dir, File: p.live.file, Version: p.live.id, URL: p.url()})
+		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: p.dir, File: p.live.file, Version: p.live.id, URL: p.url(), Crons: crons.Upcoming(m, time.Now())})
 		for i := range m.D1Databases {
 			a := &s.Apps[len(s.Apps)-1]
 			a.D1 = append(a.D1, "env."+m.D1Databases[i].Binding+" → "+m.D1Databases[i].Name)

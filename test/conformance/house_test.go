@@ -65,8 +65,9 @@ var (
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
 		"nowait", "named", "backoff", "letters", "spin", "mire", "rival", "pretender", "leaver", "jobs", "api", "stalled",
 		"capped", "small", "d1", "d1script",
+		"cron", "cronwait", "cronscript", "croncrash", "cronless",
 	}
-	productionApps = []string{"database", "outbound"}
+	productionApps = []string{"database", "outbound", "cronproduction"}
 )
 
 // open starts both daemons and returns when every app is live.
@@ -193,7 +194,7 @@ const (
 
 func cases() []testCase {
 	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases(), recordCases(), capCases(),
-		sequenceCases(), deathCases(), boundCases(), sharingCases())
+		sequenceCases(), deathCases(), boundCases(), sharingCases(), cronCases())
 }
 
 func TestConformance(t *testing.T) {

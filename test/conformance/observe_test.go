@@ -21,6 +21,7 @@ type collector struct {
 	change  chan struct{} // closed and replaced at every change; guarded by mu
 	summary *daemon.Summary
 	records []daemon.Record
+	runs    []daemon.CronRun
 	events  []event
 	lines   []daemon.Line
 	reloads map[string]int
@@ -101,6 +102,8 @@ func (c *collector) url(app string) string {
 
 func (c *collector) Batch(r *daemon.Record) { c.add(func() { c.records = append(c.records, *r) }) }
 
+func (c *collector) Run(r *daemon.CronRun) { c.add(func() { c.runs = append(c.runs, *r) }) }
+
 func (c *collector) Started(s *daemon.Summary) { c.add(func() { c.summary = s }) }
 
 func (c *collector) Live(app, _ string, _ time.Duration, reload bool) {
@@ -180,6 +183,8 @@ type observation struct {
 	// Left is what the database still holds of the case's queues.
 	Left    []row
 	Answers []answer
+	// Runs are those of a scheduled handler.
+	Runs []cronRun
 	// Calls are the calls at the gate, in order.
 	Calls []string
 	// Facts are what only this case looks at.

@@ -136,7 +136,12 @@ func (r *run) batches(count int) []batch {
 // arrives waits for a number of calls at the gate.
 func (r *run) arrives(name string, count int) {
 	r.Helper()
-	timer := time.NewTimer(patience)
+	r.arrivesWithin(patience, name, count)
+}
+
+func (r *run) arrivesWithin(bound time.Duration, name string, count int) {
+	r.Helper()
+	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	end := make(chan struct{})
 	stop := make(chan struct{})

@@ -41,6 +41,7 @@ func (w *watcher) Batch(r *daemon.Record)                   { w.t.Errorf("an idl
 func (w *watcher) Notice(text string)                       { w.t.Log(text) }
 func (w *watcher) Progress(string)                          {}
 func (w *watcher) Down(_, _ string)                         {}
+func (w *watcher) Run(*daemon.CronRun)                      {}
 func (w *watcher) Line(string, *daemon.Line)                {}
 func (w *watcher) Stopping()                                {}
 

@@ -77,6 +77,7 @@ func (c *Console) Started(s *daemon.Summary) {
 		c.out.Printf("\n")
 		c.queues(s)
 	}
+	c.crons(s)
 	ready := "ready in " + span.Text(s.Took)
 	if s.Postgres != "" {
 		ready += " · PostgreSQL " + s.Postgres
@@ -216,13 +217,7 @@ func (c *Console) batch(at string, r *daemon.Record) {
 	case queue.Lost:
 		style = terminal.Yellow
 	}
-	left := c.label(r.App, r.Queue) + "  "
-	counts := batchCounts(r)
-	took := span.Text(r.Duration)
-	// time, queue, outcome padded to the longest ("timeout"), counts, and the duration at a fixed column.
-	pad := max(1, min(c.out.Width(), 100)-indent-utf8.RuneCountInString(left)-9-utf8.RuneCountInString(counts)-utf8.RuneCountInString(took))
-	c.out.Printf("%s%s%s%s%s%s\n", at, c.out.Paint(terminal.Bold, left), c.out.Paint(style, fmt.Sprintf("%-9s", r.Outcome)),
-		counts, strings.Repeat(" ", pad), c.out.Paint(terminal.Dim, took))
+	c.outcome(at, c.label(r.App, r.Queue), style, string(r.Outcome), batchCounts(r), span.Text(r.Duration))
 	switch {
 	case r.Error != nil:
 		text := r.Error.Name
@@ -284,8 +279,8 @@ func (c *Console) below(style terminal.Style, text, location string) {
 
 // Line implements daemon.Observer: what a Worker logged, whole, with later lines of it indented under the first.
 func (c *Console) Line(app string, line *daemon.Line) {
-	if line.Uncaught && line.Delivery != "" {
-		return // the line of its batch says so
+	if line.Uncaught && (line.Delivery != "" || line.Event == "scheduled") {
+		return // the line of its batch or run says so
 	}
 	logged := *line
 	c.then(func(at string) { c.line(at, app, &logged) })

@@ -31,8 +31,8 @@ func Compile(file string, text []byte) (*app.Manifest, source.Problems, error) {
 }
 
 func compile(root source.Value) *app.Manifest {
-	root.AllowAlso([]string{"crons"},
-		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "d1Databases", "vars")
+	root.Allow(
+		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "crons", "d1Databases", "vars")
 	root.Get("$schema").Text()
 	m := &app.Manifest{
 		Dialect: queue.Runlot, Name: rules.Name(root, "name", "an app name", exampleName), Main: rules.Main(root.Get("main")),
@@ -58,9 +58,7 @@ func compile(root source.Value) *app.Manifest {
 	d := rules.D1{Spelling: rules.Camel}
 	d.Read(root.Get("d1Databases"), names, m)
 	m.Vars = rules.Vars(root.Get("vars"), names)
-	if v := root.Get("crons"); !v.IsEmpty() {
-		v.RefuseKeyf("remove it", "`crons`: scheduled runs are not in this release")
-	}
+	rules.Crons(root.Get("crons"), root.Get("main"), root, m)
 	rules.Complete(m)
 	return m
 }

@@ -63,7 +63,6 @@ var unsupported = []struct {
 	{"site", "Workers Sites is", true},
 	{"stream", "Stream is", false},
 	{"text_blobs", "text blobs are", false},
-	{"triggers", "scheduled runs are", true},
 	{"tsconfig", "a TypeScript configuration under another name is", true},
 	{"unsafe", "unsafe bindings are", false},
 	{"unsafe_hello_world", "unsafe bindings are", false},

@@ -42,7 +42,7 @@ type compiler struct {
 }
 
 var (
-	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "d1_databases", "vars", "hyperdrive"}
+	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "vars", "hyperdrive"}
 	rootKeys    = append([]string{"$schema", "env"}, sectionKeys...)
 	// bound are the keys that a section of env does not inherit.
 	bound = []string{"queues", "d1_databases", "vars", "hyperdrive"}
@@ -80,6 +80,7 @@ func (c *compiler) compile() *app.Manifest {
 	d := rules.D1{Spelling: rules.Snake, Keys: []string{"preview_database_id", "remote"}, Entry: d1}
 	d.Read(c.section.Get("d1_databases"), names, m)
 	m.Vars = rules.Vars(c.section.Get("vars"), names)
+	c.triggers(m)
 	rules.Complete(m)
 	return m
 }
@@ -143,6 +144,18 @@ func (c *compiler) name() string {
 			source.Quote(full), strings.Replace(queue.NameRule, "a queue name", "an app name", 1))
 	}
 	return full
+}
+
+// triggers reads the crons, which a section of env inherits.
+func (c *compiler) triggers(m *app.Manifest) {
+	v := c.inherited("triggers")
+	if v.IsNull() || !v.IsObject() {
+		return
+	}
+	v.Allow("crons")
+	if crons := v.Get("crons"); !crons.IsNull() {
+		rules.Crons(crons, c.inherited("main"), c.root, m)
+	}
 }
 
 func (c *compiler) hyperdrive(m *app.Manifest, names rules.Names) {

@@ -20,7 +20,8 @@ type Manifest struct {
 	Dialect queue.Dialect `json:"dialect"`
 	// Main is the entry module, as a slash-separated path relative to the project folder. "" means no code.
 	Main string `json:"main,omitempty"`
-	// Database names the PostgreSQL database that holds the app's queues. "" means the app uses none.
+	// Database names the PostgreSQL database that holds the app's queues and remembers its scheduled runs. "" means the app
+	// uses none.
 	Database string `json:"database,omitempty"`
 	// DatabaseBinding is the name in env under which the app reaches its database itself; "" means not at all.
 	DatabaseBinding    string     `json:"databaseBinding,omitempty"`
@@ -31,6 +32,8 @@ type Manifest struct {
 	Consumers []queue.Consumer `json:"consumers,omitempty"`
 	// D1Databases are the bindings in env to D1 databases.
 	D1Databases []D1Database `json:"d1Databases,omitempty"`
+	// Crons are the expressions of core/cron at whose times the app's scheduled handler runs, each once.
+	Crons []string `json:"crons,omitempty"`
 	// Vars are plain values of env, as JSON; a JSON string arrives as a string.
 	Vars map[string]json.RawMessage `json:"vars,omitempty"`
 }

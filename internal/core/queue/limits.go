@@ -266,6 +266,43 @@ const (
 	PublicIdle = 75 * time.Second
 )
 
+// Bounds of scheduled runs.
+const (
+	// MaxCrons is the most crons of one app.
+	MaxCrons = 250
+	// MaxCronText is the longest cron expression, in bytes.
+	MaxCronText = 256
+	// CronTime is how long a scheduled handler may take for one run.
+	CronTime = 15 * time.Minute
+	// CronLate is how long after its time an occurrence may still begin, or be tried again.
+	CronLate = 24 * time.Hour
+	// CronRetryFirst and CronRetryMax are the waits before a run is tried again, doubling.
+	CronRetryFirst = 10 * time.Second
+	CronRetryMax   = time.Hour
+	// CronLease is how long a run belongs to its node without a word from it; CronRenewEvery is the rhythm of that word, and
+	// CronRenewTime how long after the last one the node gives the run up by itself. The handler has CancelGrace to let go.
+	CronLease      = 30 * time.Second
+	CronRenewEvery = 5 * time.Second
+	CronRenewTime  = 20 * time.Second
+	// CronCheckEvery is the longest that a changed clock of the machine goes unnoticed.
+	CronCheckEvery = 15 * time.Second
+	// CronClockBack is how far a clock may be put back without an occurrence coming again; more is a correction.
+	CronClockBack = 3 * time.Hour
+	// CronMissedCounted is up to how many missed occurrences are counted.
+	CronMissedCounted = 10_000
+	// RunRetention and RunsKept bound how long, and how many of one cron, records of runs are kept; RunPruneRows bounds one
+	// step of deleting more, RunPruneEvery is how many runs come between two.
+	RunRetention  = 7 * 24 * time.Hour
+	RunsKept      = 10_000
+	RunPruneRows  = 1_000
+	RunPruneEvery = 100
+	// RunTextBytes bounds each text of a record: of what the handler threw, its message and its stack.
+	RunTextBytes = 16 << 10
+	// CronConnections bounds the connections to one database for crons; CronConnectionIdle is how long an unused one stays.
+	CronConnections    = 4
+	CronConnectionIdle = 5 * time.Minute
+)
+
 // Bounds of configuration files.
 const (
 	// MaxConfigFile is the largest configuration or secrets file that is read, in bytes.

@@ -7,6 +7,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/schedule"
 )
 
 // observer writes what happens to the log.
@@ -38,6 +39,27 @@ func (o *observer) Batch(r *dispatch.Record) {
 	o.log.Log(context.Background(), level, "batch", append([]any{
 		"app", r.App, "queue", r.Queue, "outcome", string(r.Outcome), "delivery", r.Delivery, "version", r.Version,
 		"duration_ms", r.Duration.Milliseconds(), "delivered", r.Delivered, "acked", r.Acked, "retried", r.Retried, "dead", r.Dead, "dropped", r.Dropped,
+	}, rest...)...)
+}
+
+// Run implements schedule.Recorder. What went well is for those who want to see everything.
+func (o *observer) Run(r *schedule.Record) {
+	level, rest := slog.LevelWarn, []any{}
+	if r.Outcome == queue.OK {
+		level = slog.LevelDebug
+	}
+	if r.Error != nil {
+		rest = append(rest, "error", r.Error.Name+": "+r.Error.Message, "location", r.Error.Location)
+	}
+	if r.Reason != "" {
+		rest = append(rest, "reason", r.Reason)
+	}
+	if !r.Retry.IsZero() {
+		rest = append(rest, "retry_at", r.Retry)
+	}
+	o.log.Log(context.Background(), level, "scheduled run", append([]any{
+		"app", r.App, "cron", r.Cron, "occurrence", r.At, "outcome", string(r.Outcome), "attempt", r.Attempt, "missed", r.Missed, "version", r.Version,
+		"duration_ms", r.Duration.Milliseconds(),
 	}, rest...)...)
 }
 

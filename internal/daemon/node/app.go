@@ -15,8 +15,10 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
 	"github.com/runlot/runlot/internal/server/ingress"
@@ -51,6 +53,7 @@ type App struct {
 	log  *slog.Logger
 	door *ingress.Ingress
 	sup  *supervisor
+	runs *crons.App
 
 	mu        sync.Mutex
 	live      *Version             // what was deployed last; guarded by mu
@@ -64,6 +67,7 @@ type App struct {
 func (n *Node) NewApp(name string) *App {
 	a := &App{n: n, name: name, log: n.o.Log.With("app", name), consumers: map[string]*consumer{}}
 	a.door = ingress.New(a.log)
+	a.runs = n.crons.App(name)
 	a.sup = supervise.New(supervise.Options[*Version, *workerd.Process]{
 		App: name, Start: a.start, OnLive: a.onLive, OnDown: a.onDown, Log: a.log,
 	})
@@ -72,6 +76,11 @@ func (n *Node) NewApp(name string) *App {
 
 // Door takes the app's requests.
 func (a *App) Door() *ingress.Ingress { return a.door }
+
+// Fire runs the scheduled handler now, see schedule.Scheduler.Fire.
+func (a *App) Fire(ctx context.Context, cron string, at time.Time) (*schedule.Record, error) {
+	return a.runs.Fire(ctx, cron, at)
+}
 
 // Name is the app's name, as the version says that was deployed last.
 func (a *App) Name() string {
@@ -125,7 +134,7 @@ func (a *App) Resume(ctx context.Context, v *Version, parked bool) error {
 	committed := false
 	return a.adopt(ctx, v, func(ctx context.Context) error {
 		if parked {
-			a.rest()
+			a.rest(v)
 			return a.sup.ResumeParked(ctx, v)
 		}
 		return a.sup.Resume(ctx, v)
@@ -213,6 +222,7 @@ func (a *App) onLive(p *workerd.Process, v *Version) {
 	defer a.mu.Unlock()
 	a.process, a.serving, a.resting = p, v, false
 	a.door.Set(p)
+	a.runs.Live(p, v.ID, v.Manifest)
 	wanted := wantedConsumers(v.Manifest)
 	for queueName, c := range a.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.Manifest.Database, &settings) {
@@ -226,12 +236,16 @@ func (a *App) onLive(p *workerd.Process, v *Version) {
 // onDown holds the queues back.
 func (a *App) onDown(reason error) {
 	if errors.Is(reason, supervise.ErrParked) {
-		a.rest()
+		a.mu.Lock()
+		v := a.serving
+		a.mu.Unlock()
+		a.rest(v)
 		return
 	}
 	a.mu.Lock()
 	a.process = nil
 	a.door.Set(nil)
+	a.runs.Hold()
 	for _, c := range a.consumers {
 		c.ClearRuntime()
 	}
@@ -242,12 +256,13 @@ func (a *App) onDown(reason error) {
 	}
 }
 
-// rest makes the next request or message wake the app.
-func (a *App) rest() {
+// rest makes the next request, message or cron wake the app, which is parked with this version.
+func (a *App) rest(v *Version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.process, a.resting = nil, true
 	a.door.Rest(a.wake)
+	a.runs.Rest(v.ID, v.Manifest, a.wake)
 	for _, c := range a.consumers {
 		c.Rest(a.wake)
 	}
@@ -302,13 +317,16 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 }
 
 // Park ends the process of an app for which nothing has happened for idle and nothing is to do: no request, no batch, no
-// message that could be delivered now. It reports whether it did.
+// message that could be delivered now, no scheduled run. It reports whether it did.
 func (a *App) Park(idle time.Duration) bool {
 	state := a.State()
 	if state.Phase != supervise.Live || time.Since(state.Since) < idle {
 		return false
 	}
 	if _, active, last := a.door.Activity(); active > 0 || time.Since(last) < idle {
+		return false
+	}
+	if !a.runs.Idle(idle) {
 		return false
 	}
 	a.mu.Lock()
@@ -335,6 +353,7 @@ func (a *App) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), a.n.o.StopTime)
 	defer cancel()
 	wg.Go(func() { a.door.Stop(ctx) })
+	wg.Go(func() { a.runs.Stop(ctx) })
 	wg.Wait()
 	ctx, cancel = context.WithTimeout(context.Background(), a.n.o.StopTime)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
@@ -20,12 +21,14 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
 // Observer is told what happens. Its methods are called from several goroutines and must not block for long.
 type Observer interface {
 	dispatch.Recorder
+	schedule.Recorder
 	// Progress names a step of the start that takes time.
 	Progress(step string)
 	// Down is called when an app's process ended by itself; it is started again with growing pauses.
@@ -74,6 +77,7 @@ type Node struct {
 	runtime *workerd.Runtime
 	servers *servers.Servers
 	d1      *d1.Databases
+	crons   *crons.Keeper
 	gate    *binding.Gate
 	budget  *dispatch.Budget
 	// records takes how batches ended; while one develops, it brings that behind their logs.
@@ -101,6 +105,14 @@ func New(o Options) *Node {
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
+	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	if o.Store == nil {
+		scheduled.URL = func(ctx context.Context, database string) (string, error) {
+			a, err := n.servers.Open(ctx, database)
+			return a.URL, err
+		}
+	}
+	n.crons = crons.New(scheduled)
 	return n
 }
 
@@ -109,6 +121,7 @@ func (n *Node) Stop() {
 	n.mu.Lock()
 	databases := n.databases
 	n.mu.Unlock()
+	n.crons.Close()
 	for _, db := range databases {
 		db.Stop()
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // Probe refuses code that cannot run what its manifest declares: it is loaded in a process that is thrown away. The
@@ -20,7 +21,7 @@ func Probe(ctx context.Context, runtime *workerd.Runtime, m *app.Manifest, b *ap
 		return err
 	}
 	if len(m.Consumers) == 0 || handlers.Has("queue") {
-		return nil
+		return crons.CheckHandler(m, handlers, file)
 	}
 	way := "add `async queue(batch, env, ctx) { … }` to its default export"
 	if handlers.ServiceWorker {

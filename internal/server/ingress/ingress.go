@@ -25,6 +25,8 @@ type Process interface{ http.RoundTripper }
 type Ingress struct {
 	log    *slog.Logger
 	server *http.Server
+	// own are the paths that do not go to the app.
+	own map[string]http.Handler
 	// stopping is done when no process will come any more.
 	stopping context.Context //nolint:containedctx // the lifetime of the door; no caller's context
 	stop     context.CancelFunc
@@ -44,7 +46,7 @@ var errNobody = errors.New("no worker process serves")
 
 // New returns a door behind which nothing serves yet.
 func New(log *slog.Logger) *Ingress {
-	i := &Ingress{log: log, changed: make(chan struct{})}
+	i := &Ingress{log: log, own: map[string]http.Handler{}, changed: make(chan struct{})}
 	i.stopping, i.stop = context.WithCancel(context.Background())
 	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	i.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
@@ -57,6 +59,10 @@ func New(log *slog.Logger) *Ingress {
 
 // ServeHTTP implements http.Handler.
 func (i *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if own := i.own[r.URL.Path]; own != nil {
+		own.ServeHTTP(w, r)
+		return
+	}
 	i.requests.Add(1)
 	i.active.Add(1)
 	defer func() {
@@ -77,6 +83,9 @@ func (i *Ingress) Activity() (requests, active int64, last time.Time) {
 	}
 	return i.requests.Load(), i.active.Load(), last
 }
+
+// Handle takes the requests for a path away from the app. It has to be called before Serve.
+func (i *Ingress) Handle(path string, handler http.Handler) { i.own[path] = handler }
 
 // Serve takes requests from the listener, which it closes, until Stop: from at most queue.PublicConnections connections at a
 // time.

@@ -57,6 +57,7 @@ const (
 	mebibytes = "MiB"
 	levels    = "levels"
 	calls     = "calls"
+	runs      = "runs"
 )
 
 var sections = []section{
@@ -238,6 +239,31 @@ var sections = []section{
 			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
 			{"D1MigrationBytes", queue.D1MigrationBytes, bytesUnit, "memory: a file of SQL that is applied"},
+		},
+	},
+	{
+		title: "Scheduled runs",
+		intro: "Crons of an app and the runs that they start.",
+		limits: []limit{
+			{"MaxCrons", queue.MaxCrons, "crons", "the reader: crons of one app, as many as Cloudflare has for an account"},
+			{"MaxCronText", queue.MaxCronText, bytesUnit, "the database: the longest cron expression"},
+			{"CronTime", queue.CronTime, "", "the app's other crons: a run that takes longer is cancelled and recorded as `timeout`"},
+			{"CronLate", queue.CronLate, "", "the user: how long after its time an occurrence may still begin or be tried again; later it is recorded as `missed`"},
+			{"CronRetryFirst", queue.CronRetryFirst, "", "what the handler calls: the first wait before a failed run is tried again, doubling"},
+			{"CronRetryMax", queue.CronRetryMax, "", "the same: its longest wait"},
+			{"CronLease", queue.CronLease, "", "the next node: how long a run belongs to a node that says nothing"},
+			{"CronRenewEvery", queue.CronRenewEvery, "", "the database: the rhythm in which a node says that a run goes on"},
+			{"CronRenewTime", queue.CronRenewTime, "", "the next node: how long a node that cannot say so lets a run go on"},
+			{"CronCheckEvery", queue.CronCheckEvery, "", "punctuality: how long a changed clock of the machine goes unnoticed"},
+			{"CronClockBack", queue.CronClockBack, "", "the user: how far a clock may be put back without an occurrence coming again"},
+			{"CronMissedCounted", queue.CronMissedCounted, "occurrences", "the processor: missed occurrences that are counted one by one"},
+			{"RunRetention", queue.RunRetention, "", "the disk: how long the record of a run is kept"},
+			{"RunsKept", queue.RunsKept, runs, "the disk: records of one cron that are kept"},
+			{"RunPruneRows", queue.RunPruneRows, runs, "the database: one step of deleting more"},
+			{"RunTextBytes", queue.RunTextBytes, bytesUnit, "the disk: each text of a record; the rest of a longer one is not kept"},
+			{"CronConnections", queue.CronConnections, connectionsUnit, "the database: connections for crons, per database"},
+			{"CronConnectionIdle", queue.CronConnectionIdle, "", "the database: how long an unused one stays open"},
+			{"RunPruneEvery", queue.RunPruneEvery, runs, "the database: runs of an app between two such steps"},
 		},
 	},
 	{
