@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -75,15 +74,4 @@ func (b *Broker) Metrics(ctx context.Context, queueName string) (queue.Metrics, 
 		return queue.Metrics{}, err
 	}
 	return q.Metrics(ctx, 0), nil
-}
-
-// SetRetention sets how long messages of a queue are kept unsettled, brought into the range of core/queue. Until it is
-// called, a queue keeps them for the default.
-func (b *Broker) SetRetention(name string, retention time.Duration) error {
-	q, err := b.book.Named(name)
-	if err != nil {
-		return err
-	}
-	q.SetRetention(retention)
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -281,7 +282,8 @@ func (s *settler) fill(group []*settlement, moves int) error {
 					VisibleAt: max(visibleAfter(now, d.Delay), floor),
 				})
 			case queue.DeadLetter:
-				c.Move = append(c.Move, store.Move{From: key, To: store.Key{Queue: one.dead.ID, Seq: seq}})
+				to := store.Key{Queue: one.dead.ID, Seq: seq}
+				c.Move = append(c.Move, store.Move{From: key, To: to, Source: one.q.ID, Reason: storable(d.Reason)})
 				seq++
 			case queue.Ack, queue.Drop:
 				c.Delete = append(c.Delete, key)
@@ -289,6 +291,11 @@ func (s *settler) fill(group []*settlement, moves int) error {
 		}
 	}
 	return nil
+}
+
+// storable is what every store can keep of a reason.
+func storable(reason string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(reason[:min(len(reason), queue.ReasonBytes)], "\x00", ""), "")
 }
 
 // tell brings the books up to what was committed and calls done.
