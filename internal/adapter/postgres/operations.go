@@ -77,16 +77,14 @@ func (s *Store) ListDue(ctx context.Context, queueID int32, after store.Due, upT
 
 // Find returns the heads of messages by the Seqs under which they were first accepted.
 func (s *Store) Find(ctx context.Context, queueID int32, accepted []int64) ([]store.Head, error) {
-	var moved []store.Head
-	rows, err := look(ctx, s, func(q *query.Queries) ([]query.FindAcceptedRow, error) {
-		rows, err := q.FindMoved(ctx, query.FindMovedParams{QueueID: queueID, Seqs: accepted})
-		if err != nil {
+	var moved []query.FindMovedRow
+	rows, err := look(ctx, s, func(q *query.Queries) (rows []query.FindAcceptedRow, err error) {
+		if moved, err = q.FindMoved(ctx, query.FindMovedParams{QueueID: queueID, Seqs: accepted}); err != nil {
 			return nil, err
 		}
-		moved = heads(queueID, rows)
 		return q.FindAccepted(ctx, query.FindAcceptedParams{QueueID: queueID, Seqs: accepted})
 	})
-	all := append(moved, heads(queueID, rows)...)
+	all := slices.Concat(heads(queueID, moved), heads(queueID, rows))
 	slices.SortFunc(all, func(a, b store.Head) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, err
 }

@@ -102,7 +102,7 @@ func (s *simulation) seen(e *entry, queueName string, generation int, now time.T
 // operate does what an operator may do until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	for ctx.Err() == nil {
-		time.Sleep(s.duration(800 * time.Millisecond))
+		<-time.After(s.duration(800 * time.Millisecond))
 		queueName := simQueues[s.intN(3)]
 		patience, cancel := context.WithCancel(ctx)
 		if s.chance(5) {
@@ -147,7 +147,7 @@ func (s *simulation) resume(ctx context.Context, queueName string) bool {
 func (s *simulation) resumeAll() {
 	for _, name := range simQueues {
 		for !s.resume(context.Background(), name) {
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 		}
 	}
 }
