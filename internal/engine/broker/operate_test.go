@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,6 +403,7 @@ func TestReadUnderAVerb(t *testing.T) {
 
 func TestRetentionIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		expired := map[string]int{}
 		r := start(t, tiny)
 		check(t, r.b.SetRetention(t.Context(), "a", 3*time.Hour))
@@ -410,7 +412,11 @@ func TestRetentionIsKept(t *testing.T) {
 			wantFault(t, r.b.OverrideRetention(t.Context(), "b", d), fault.Invalid, queue.CodeMetadataInvalid)
 		}
 		check(t, r.b.Stop(t.Context()))
-		b := broker.New(broker.Options{Store: r.db.Open(), Bounds: tiny, Expired: func(name string, n int) { expired[name] += n }})
+		b := broker.New(broker.Options{Store: r.db.Open(), Bounds: tiny, Expired: func(name string, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			expired[name] += n
+		}})
 		check(t, b.Start(t.Context()))
 		r.b = b
 		t.Cleanup(func() { check(t, b.Stop(context.Background())) })
@@ -422,6 +428,8 @@ func TestRetentionIsKept(t *testing.T) {
 		counts := func(a, bb, dead int) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if diff := cmp.Diff(map[string]int{"a": a, "b": bb, "dead": dead}, map[string]int{"a": expired["a"], "b": expired["b"], "dead": expired["dead"]}); diff != "" {
 				t.Errorf("expired (-want +got):\n%s", diff)
 			}
