@@ -275,7 +275,10 @@ func (s *simulation) decide(batch *queue.Batch, flights []*flight) []queue.Decis
 		flights[i].settling = true
 		flights[i].final = d.Verdict == queue.Ack || d.Verdict == queue.Drop
 		flights[i].next = st
-		s.entries[string(m.Body)].since = time.Now()
+		// After the end of its broker, a handler's word says nothing about where the message is.
+		if e := s.entries[string(m.Body)]; e.flight == flights[i] {
+			e.since = time.Now()
+		}
 	}
 	return list
 }
