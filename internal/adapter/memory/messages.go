@@ -23,10 +23,12 @@ type messages struct {
 	due      map[int64]store.Row
 	order    []store.Due
 	unsorted bool
+	// letters says where dead letters came from, by Seq.
+	letters map[int64]letter
 }
 
 func newMessages(info store.QueueInfo) *messages {
-	return &messages{info: info, due: map[int64]store.Row{}}
+	return &messages{info: info, due: map[int64]store.Row{}, letters: map[int64]letter{}}
 }
 
 func (d *Database) numbered(id int32) *messages {
@@ -82,8 +84,14 @@ func (q *messages) add(r *store.Row) {
 	q.ready = slices.Insert(q.ready, i, *r)
 }
 
-// remove takes a message out and returns it.
+// remove takes a message out for good and returns it.
 func (q *messages) remove(seq int64) (store.Row, bool) {
+	delete(q.letters, seq)
+	return q.take(seq)
+}
+
+// take takes a message out and returns it.
+func (q *messages) take(seq int64) (store.Row, bool) {
 	if r, ok := q.due[seq]; ok {
 		delete(q.due, seq)
 		return r, true
@@ -315,7 +323,7 @@ func (d *Database) retry(t *store.Retry) {
 	if q == nil {
 		return
 	}
-	r, ok := q.remove(t.Seq)
+	r, ok := q.take(t.Seq)
 	if !ok {
 		return
 	}
@@ -334,7 +342,11 @@ func (d *Database) move(m store.Move) {
 	}
 	r.Origin = cmp.Or(r.Origin, r.Seq)
 	r.Queue, r.Seq, r.Failures, r.Losses, r.VisibleAt = m.To.Queue, m.To.Seq, 0, 0, 0
-	d.numbered(m.To.Queue).add(&r)
+	to := d.numbered(m.To.Queue)
+	to.add(&r)
+	if m.Source != 0 {
+		to.letters[r.Seq] = letter{source: m.Source, reason: m.Reason}
+	}
 }
 
 // Expire implements store.Store.

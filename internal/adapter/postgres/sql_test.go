@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -254,34 +255,37 @@ func TestViewOfMessages(t *testing.T) {
 	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	moved := o.next + 1
 	clustertest.Must(t, o.Apply(t.Context(), &store.Change{Move: []store.Move{{
-		From: store.Key{Queue: o.queue, Seq: rows[0].Seq}, To: store.Key{Queue: o.queue, Seq: moved},
+		From: store.Key{Queue: o.queue, Seq: rows[0].Seq}, To: store.Key{Queue: o.queue, Seq: moved}, Source: o.queue, Reason: "why",
 	}}}))
 	app := o.d.app(t)
 	clustertest.Exec(t, app, sendSQL, "jobs", `{"in":"box"}`)
 	type message struct {
 		Queue, State, Format string
 		Attempts, Size       int
-		Body                 string
+		Body, Source, Reason string
 	}
 	got := map[string]message{}
-	result, err := app.Query(t.Context(), "SELECT coalesce(id, ''), queue, state, format, attempts, size, body::text FROM runlot_queue.messages")
+	result, err := app.Query(t.Context(), "SELECT coalesce(id, ''), queue, state, format, attempts, size, body::text, coalesce(source, ''), coalesce(reason, '') FROM runlot_queue.messages")
 	clustertest.Must(t, err)
 	var id string
 	var m message
-	_, err = pgx.ForEachRow(result, []any{&id, &m.Queue, &m.State, &m.Format, &m.Attempts, &m.Size, &m.Body}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&id, &m.Queue, &m.State, &m.Format, &m.Attempts, &m.Size, &m.Body, &m.Source, &m.Reason}, func() error {
 		got[id] = m
 		return nil
 	})
 	clustertest.Must(t, err)
-	want := map[string]message{"": {"jobs", "inbox", "json", 0, len(`{"in": "box"}`), `{"in": "box"}`}}
+	want := map[string]message{"": {"jobs", "inbox", "json", 0, len(`{"in": "box"}`), `{"in": "box"}`, "", ""}}
 	for i, b := range bodies {
-		w := message{"jobs", "visible", b.format.String(), int(rows[i].Failures), len(b.body), b.want}
+		w := message{"jobs", "visible", b.format.String(), int(rows[i].Failures), len(b.body), b.want, "", ""}
 		if b.want == "" {
 			text, err := json.Marshal(b.body)
 			clustertest.Must(t, err)
 			w.Body = string(text)
 		}
-		if i == 1 {
+		switch i {
+		case 0:
+			w.Source, w.Reason = "jobs", "why"
+		case 1:
 			w.State = "delayed"
 		}
 		want[queue.NewID(o.own.Store, rows[i].Seq).String()] = w
@@ -298,10 +302,22 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	index := map[string]string{
 		"read ready": "message_pkey", "read due": "message_due", "runlot_delete": "message_pkey", "runlot_retry": "message_pkey",
 		"runlot_move": "message_pkey", "runlot_exists": "message_pkey", "runlot_range": "message_pkey", "runlot_return": "message_pkey",
-		"runlot_drain": "inbox_pkey",
+		"runlot_drain": "inbox_pkey", "runlot_clear": "inbox_pkey",
+		"ListReady": "message_pkey", "ListDue": "message_due", "FindAccepted": "message_pkey", "FindMoved": "message_origin", "Bodies": "message_pkey",
+	}
+	all := postgres.Statements()
+	generated, err := os.ReadFile("query/queries.sql.go")
+	clustertest.Must(t, err)
+	for _, found := range regexp.MustCompile("(?s)`-- name: (\\w+) :\\w+\n(.*?)`").FindAllStringSubmatch(string(generated), -1) {
+		if index[found[1]] != "" {
+			all[found[1]] = found[2]
+		}
+	}
+	if len(all) < len(index) {
+		t.Fatalf("%d statements, want the %d with an index", len(all), len(index))
 	}
 	cond := regexp.MustCompile(`Index Cond: \(+(queue_id|id)`)
-	for name, sql := range postgres.Statements() {
+	for name, sql := range all {
 		if name == "runlot_insert" || name == "runlot_usage" {
 			continue
 		}

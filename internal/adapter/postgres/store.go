@@ -85,8 +85,8 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 		return nil, session.Classify(err)
 	}
 	infos := make([]store.QueueInfo, len(rows))
-	for i, r := range rows {
-		infos[i] = store.QueueInfo(r)
+	for i := range rows {
+		infos[i] = queueInfo(&rows[i])
 	}
 	return infos, nil
 }
@@ -105,8 +105,9 @@ func (s *Store) Declare(ctx context.Context, names []string) ([]store.QueueInfo,
 			return err
 		}
 		rows, err := q.QueuesByName(ctx, names)
-		for _, r := range rows {
-			byName[r.Name] = store.QueueInfo(r)
+		for i := range rows {
+			row := query.QueuesRow(rows[i])
+			byName[row.Name] = queueInfo(&row)
 		}
 		return err
 	})

@@ -28,6 +28,7 @@ const (
 	stmtRange  = "runlot_range"
 	stmtReturn = "runlot_return"
 	stmtUsage  = "runlot_usage"
+	stmtClear  = "runlot_clear"
 )
 
 var statements = map[string]string{
@@ -39,16 +40,17 @@ var statements = map[string]string{
 		WHERE m.queue_id = k.queue_id AND m.seq = k.seq`,
 	stmtMove: `WITH gone AS (
 			DELETE FROM runlot_queue.message m
-			USING unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[]) AS k (from_queue, from_seq, to_queue, to_seq)
+			USING unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::text[]) AS k (from_queue, from_seq, to_queue, to_seq, source, reason)
 			WHERE m.queue_id = k.from_queue AND m.seq = k.from_seq
-			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body)
-		INSERT INTO runlot_queue.message (` + messageColumns + `)
-		SELECT to_seq, origin, sent_at, NULL, to_queue, 0, 0, format, body FROM gone`,
+			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body, nullif(k.source, 0) AS source, nullif(k.reason, '') AS reason)
+		INSERT INTO runlot_queue.message (` + messageColumns + `, source_id, reason)
+		SELECT to_seq, origin, sent_at, NULL, to_queue, 0, 0, format, body, source, reason FROM gone`,
 	stmtExists: `SELECT EXISTS (SELECT FROM runlot_queue.message WHERE queue_id = $1 AND seq = $2)`,
 	stmtDrain:  drainSQL,
 	stmtRange:  rangeSQL,
 	stmtReturn: returnSQL,
 	stmtUsage:  usage.Insert,
+	stmtClear:  clearSQL,
 }
 
 // copyRows is the number of rows from which on COPY beats INSERT … SELECT unnest: it costs a second round trip and a parse,
@@ -201,6 +203,12 @@ func (f *frame) moveParams(list []store.Move) [][]byte {
 		},
 		func(b []byte) []byte {
 			return putArray(b, pgtype.Int8OID, list, func(b []byte, m *store.Move) []byte { return putInt8(b, m.To.Seq) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.Int4OID, list, func(b []byte, m *store.Move) []byte { return putInt4(b, m.Source) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.TextOID, list, func(b []byte, m *store.Move) []byte { return putBytes(b, []byte(m.Reason)) })
 		},
 	)
 }

@@ -140,6 +140,16 @@ const (
 	MinSizeCap = 16 << 20
 	// DiskReserve is the free space of the disk under the embedded PostgreSQL from which on it takes no more sends.
 	DiskReserve = 256 << 20
+	// PeekRows and PeekBytes bound one page of messages that an operator looks at, OperateIDs the messages that one call
+	// names, and ReasonBytes the text that a dead letter keeps of its last failure.
+	PeekRows    = 1_000
+	PeekBytes   = 4 << 20
+	OperateIDs  = 1_000
+	ReasonBytes = 1_000
+	// OperateRows bounds one step of a purge or a redrive. Between two steps, sends and settlements have their turn.
+	OperateRows = 1_000
+	// OperateReadTime bounds one read of an operator's call in the database.
+	OperateReadTime = 5 * time.Second
 	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
 	ReleaseTime = 2 * time.Second
 )

@@ -58,6 +58,8 @@ type Decision struct {
 	Delay    time.Duration
 	Failures int
 	Losses   int
+	// Reason is why the last delivery failed, for a person to read; it counts for DeadLetter only. "" is not known.
+	Reason string
 }
 
 const (

@@ -49,7 +49,7 @@ func (c *consumer) run(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		lane, err := c.lane(b)
+		lane, err := c.lane(ctx, b)
 		if err != nil {
 			c.log.Error("a queue cannot be delivered", "queue", c.settings.Queue, "error", fault.Detail(err))
 			select {
@@ -88,8 +88,8 @@ func (c *consumer) run(ctx context.Context) {
 }
 
 // lane opens the queue's lane.
-func (c *consumer) lane(b *broker.Broker) (*broker.Lane, error) {
-	if err := b.SetRetention(c.settings.Queue, c.settings.Retention); err != nil {
+func (c *consumer) lane(ctx context.Context, b *broker.Broker) (*broker.Lane, error) {
+	if err := b.SetRetention(ctx, c.settings.Queue, c.settings.Retention); err != nil {
 		return nil, err
 	}
 	return b.Lane(c.settings.Queue)

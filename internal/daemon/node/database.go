@@ -117,7 +117,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	daily := d.daily
 	d.mu.Unlock()
 	b := broker.New(broker.Options{
-		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice},
+		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice}, Expired: d.records.Expired,
 	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)

@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
@@ -25,6 +26,9 @@ import (
 // Order of locks: settleGate, appendGate, reserveGate, mu, those of the book in its own order, then those of sends and
 // settles.
 type Broker struct {
+	// Operator carries out what an operator asks for.
+	*operate.Operator
+
 	store  store.Store
 	log    *slog.Logger
 	bounds Bounds
@@ -94,6 +98,9 @@ func New(o Options) *Broker {
 	b.work, b.end = context.WithCancelCause(context.Background())
 	b.book = backlog.New(backlog.Options{Reader: o.Store, Bounds: bounds.window(), Log: log, Refusal: b.settles.refusal})
 	b.guard = usage.New(usage.Options{Account: o.Store, Log: log, DailyOperations: o.DailyOperations, Space: o.Space, Observer: o.Observer})
+	b.Operator = operate.New(operate.Options{
+		Owner: owner{b}, Store: o.Store, Book: b.book, Log: log, Rows: bounds.OperateRows, ExpireRows: bounds.ExpireRows, Expired: o.Expired,
+	})
 	b.sends.closed = errNotRunning
 	b.settles.closed = errNotRunning
 	return b

@@ -12,7 +12,8 @@
 // records how far the queues are settled, and deletes what outlived its retention.
 //
 // The parts, from below: package store is the port to the database; window, the messages of one queue in memory; backlog,
-// what is known of every queue, with its leases and waiting calls. This package owns the goroutines and all writes.
+// what is known of every queue, with its leases and waiting calls; operate, the verbs of an operator, whose methods a Broker
+// has. This package owns the goroutines, and the gates under which anything is written.
 //
 // # What holds
 //

@@ -87,14 +87,3 @@ func (b *Broker) Metrics(ctx context.Context, queueName string) (queue.Metrics, 
 	}
 	return q.Metrics(ctx, 0), nil
 }
-
-// SetRetention sets how long messages of a queue are kept unsettled, brought into the range of core/queue. Until it is
-// called, a queue keeps them for the default.
-func (b *Broker) SetRetention(name string, retention time.Duration) error {
-	q, err := b.book.Named(name)
-	if err != nil {
-		return err
-	}
-	q.SetRetention(retention)
-	return nil
-}

@@ -130,7 +130,7 @@ func TestDelayedIsNotEarly(t *testing.T) {
 func TestDelayedBehindWhatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{DueRows: 1})
-		check(t, r.b.SetRetention("a", time.Hour))
+		check(t, r.b.SetRetention(t.Context(), "a", time.Hour))
 		l := r.lane("a")
 		synctest.Wait()
 		began := time.Now()

@@ -16,6 +16,9 @@ type Options struct {
 	Store store.Store
 	// Log takes what an operator should know; nil discards it.
 	Log *slog.Logger
+	// Expired, when it is not nil, is told after each step of deleting how many messages of a queue outlived their retention.
+	// It must not block.
+	Expired func(queueName string, n int)
 	// Bounds are the sizes of what is held in memory and of what goes to the store at once. A field that is 0 takes the
 	// constant of the same name in core/queue; tests make them tiny.
 	Bounds Bounds
@@ -41,6 +44,7 @@ type Bounds struct {
 	ReadBytes      int
 	InboxRows      int
 	ExpireRows     int
+	OperateRows    int
 }
 
 func (b Bounds) orDefaults() Bounds {
@@ -57,6 +61,7 @@ func (b Bounds) orDefaults() Bounds {
 		ReadBytes:      cmp.Or(b.ReadBytes, queue.ReadBytes),
 		InboxRows:      cmp.Or(b.InboxRows, queue.InboxRows),
 		ExpireRows:     cmp.Or(b.ExpireRows, queue.ExpireRows),
+		OperateRows:    cmp.Or(b.OperateRows, queue.OperateRows),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -290,7 +291,8 @@ func (s *settler) fill(group []*settlement, moves int) error {
 					VisibleAt: max(visibleAfter(now, d.Delay), floor),
 				})
 			case queue.DeadLetter:
-				c.Move = append(c.Move, store.Move{From: key, To: store.Key{Queue: one.dead.ID, Seq: seq}})
+				to := store.Key{Queue: one.dead.ID, Seq: seq}
+				c.Move = append(c.Move, store.Move{From: key, To: to, Source: one.q.ID, Reason: storable(d.Reason)})
 				seq++
 				count.Written += queue.Operations(one.lease.Size(i))
 			case queue.Ack, queue.Drop:
@@ -301,6 +303,11 @@ func (s *settler) fill(group []*settlement, moves int) error {
 	}
 	c.Usage = s.b.guard.Settling(count)
 	return nil
+}
+
+// storable is what every store can keep of a reason.
+func storable(reason string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(reason[:min(len(reason), queue.ReasonBytes)], "\x00", ""), "")
 }
 
 // tell brings the books up to what was committed and calls done.

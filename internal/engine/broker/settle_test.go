@@ -324,7 +324,7 @@ func TestMetrics(t *testing.T) {
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{ExpireRows: 3})
-		check(t, r.b.SetRetention("b", time.Second))
+		check(t, r.b.SetRetention(t.Context(), "b", time.Second))
 		l := r.lane("a")
 		r.send("a", drafts(8)...)
 		r.send("a", delayed("due", 23*time.Hour))
@@ -370,7 +370,7 @@ func TestRetention(t *testing.T) {
 func TestRetryBesideWhatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, broker.Bounds{})
-		check(t, r.b.SetRetention("a", time.Hour))
+		check(t, r.b.SetRetention(t.Context(), "a", time.Hour))
 		l := r.lane("a")
 		r.send("a", draft("old"))
 		time.Sleep(50 * time.Minute)

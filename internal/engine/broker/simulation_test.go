@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,6 +49,7 @@ type entry struct {
 	states     []state
 	flight     *flight
 	deliveries int
+	operated
 }
 
 // simulation runs senders, consumers and accidents against a broker, and checks every delivery against a model.
@@ -65,6 +65,7 @@ type simulation struct {
 	b          *broker.Broker
 	entries    map[string]*entry
 	sent       int
+	operations
 }
 
 var simQueues = []string{"a", "b", "dead"}
@@ -209,7 +210,8 @@ func (s *simulation) delivered(generation int, batch *queue.Batch, size int) []*
 		if e == nil {
 			s.t.Fatalf("%s was never sent", name)
 		}
-		if e.gone {
+		now := time.Now()
+		if e.gone && now.After(e.goneAt) {
 			s.t.Errorf("%s was delivered after its acknowledgement was committed", name)
 		}
 		if f := e.flight; f != nil && f.generation == generation {
@@ -221,11 +223,8 @@ func (s *simulation) delivered(generation int, batch *queue.Batch, size int) []*
 			}
 			e.states = []state{f.next}
 		}
-		now := time.Now()
-		known := slices.IndexFunc(e.states, func(st state) bool {
-			return st.queue == batch.Queue && st.failures == m.Failures && st.losses == m.Losses && !now.Before(st.notBefore)
-		})
-		if known < 0 {
+		st, known := s.operatedState(e, batch.Queue, m, now)
+		if !known {
 			s.t.Fatalf("%s came from %s at %s with %d failures and %d losses; the model has %+v",
 				name, batch.Queue, now, m.Failures, m.Losses, e.states)
 		}
@@ -235,7 +234,8 @@ func (s *simulation) delivered(generation int, batch *queue.Batch, size int) []*
 		if e.deliveries > 0 && e.id != m.ID {
 			s.t.Errorf("%s changed its id from %s to %s", name, e.id, m.ID)
 		}
-		e.id, e.states, e.maybeGone = m.ID, []state{e.states[known]}, false
+		e.id, e.states = m.ID, []state{st}
+		s.seen(e, batch.Queue, generation, now)
 		e.deliveries++
 		flights[i] = &flight{generation: generation}
 		e.flight = flights[i]
@@ -275,6 +275,10 @@ func (s *simulation) decide(batch *queue.Batch, flights []*flight) []queue.Decis
 		flights[i].settling = true
 		flights[i].final = d.Verdict == queue.Ack || d.Verdict == queue.Drop
 		flights[i].next = st
+		// After the end of its broker, a handler's word says nothing about where the message is.
+		if e := s.entries[string(m.Body)]; e.flight == flights[i] {
+			e.since = time.Now()
+		}
 	}
 	return list
 }
@@ -292,9 +296,12 @@ func (s *simulation) settled(names []string, flights []*flight, err error) {
 			if e.flight != f {
 				s.t.Errorf("%s was delivered again before its acknowledgement was confirmed", name)
 			}
-			e.gone, e.flight = true, nil
+			if !e.gone {
+				e.gone, e.goneAt = true, time.Now()
+			}
+			e.flight = nil
 		case e.flight == f:
-			e.states, e.flight = []state{f.next}, nil
+			e.states, e.flight, e.since = []state{f.next}, nil, time.Now()
 		}
 	}
 }
@@ -406,6 +413,7 @@ func (s *simulation) run() {
 	for i := range 5 {
 		consumers.Go(func() { s.consume(ctx, simQueues[i%3]) })
 	}
+	producers.Go(func() { s.operate(senders) })
 	for range 6 {
 		time.Sleep(s.duration(8 * time.Second))
 		s.accident()
@@ -416,12 +424,13 @@ func (s *simulation) run() {
 	s.mu.Lock()
 	s.calm = true
 	s.mu.Unlock()
+	s.resumeAll()
 	// Everything is due by then, and every consumer acknowledges.
 	time.Sleep(3 * time.Hour)
 	synctest.Wait()
 	s.mu.Lock()
 	for name, e := range s.entries {
-		if e.accepted && !e.gone && !e.maybeGone {
+		if e.accepted && !e.gone && !e.maybeGone && e.doubtIn == 0 {
 			s.t.Errorf("%s was accepted, delivered %d times and is still there: %+v, in flight %+v", name, e.deliveries, e.states, e.flight)
 		}
 	}
@@ -457,9 +466,9 @@ func TestSimulation(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				tiny := func(most int) int { return 1 + random.IntN(most) }
 				s := &simulation{
-					t: t, db: memory.NewDatabase(), random: random, entries: map[string]*entry{},
+					t: t, db: memory.NewDatabase(), random: random, entries: map[string]*entry{}, operations: operations{paused: map[string]time.Time{}},
 					bounds: broker.Bounds{
-						GroupRows: 4 + tiny(10), LaneRows: tiny(8), DueRows: tiny(8), ReadRows: tiny(5), InboxRows: tiny(4), SettleRows: tiny(10),
+						GroupRows: 4 + tiny(10), LaneRows: tiny(8), DueRows: tiny(8), ReadRows: tiny(5), InboxRows: tiny(4), SettleRows: tiny(10), OperateRows: tiny(5),
 					},
 				}
 				s.run()

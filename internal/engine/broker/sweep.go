@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// sweepLoop does what has no hurry: it counts the messages once, records marks, and deletes what outlived its retention.
+// sweepLoop does what has no hurry: it counts the messages once, records marks, and deletes what outlived its retention
+// or is left of a purge.
 func (b *Broker) sweepLoop() {
 	var wait pace.Backoff
 	for {
@@ -44,7 +43,7 @@ func (b *Broker) sweepLoop() {
 				b.log.Warn("cannot record how far the queues are settled", "error", fault.Detail(err))
 			}
 		case <-expiry.C:
-			expiry.Reset(b.expireAll())
+			expiry.Reset(b.Sweep())
 		}
 	}
 }
@@ -111,46 +110,4 @@ func (b *Broker) saveMarks(ctx context.Context) error {
 		return fmt.Errorf("save marks: %w", err)
 	}
 	return nil
-}
-
-// expireAll takes one step in every queue whose time has come, and returns the pause until the next round.
-func (b *Broker) expireAll() time.Duration {
-	pause := queue.ExpireEvery
-	queues := b.book.All()
-	slices.SortFunc(queues, func(x, y *backlog.Queue) int { return int(x.ID - y.ID) })
-	for _, q := range queues {
-		more, err := b.expire(q)
-		if err != nil && b.work.Err() == nil {
-			b.log.Warn("cannot delete what outlived its retention", "queue", q.Name, "error", fault.Detail(err))
-		}
-		if more {
-			pause = queue.ExpirePause
-		}
-	}
-	return pause
-}
-
-// expire deletes up to ExpireRows messages of q that outlived their retention and reports whether there are more. It
-// holds the settler's gate: each leased message is then either settled or known to be under lease.
-func (b *Broker) expire(q *backlog.Queue) (more bool, err error) {
-	if err := b.settleGate.lock(b.work); err != nil {
-		return false, err
-	}
-	defer b.settleGate.unlock()
-	now := time.Now()
-	after, before, ok := q.Expirable(now)
-	if !ok {
-		return false, nil
-	}
-	gone, err := b.store.Expire(b.work, q.ID, after, before, b.bounds.ExpireRows)
-	if err != nil {
-		return false, fmt.Errorf("expire messages: %w", err)
-	}
-	more = len(gone) >= b.bounds.ExpireRows
-	q.Expire(gone, before, more, now)
-	b.guard.Expired(gone)
-	if len(gone) > 0 {
-		b.log.Info("messages outlived their retention", "queue", q.Name, "messages", len(gone))
-	}
-	return more, nil
 }

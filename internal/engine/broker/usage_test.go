@@ -97,7 +97,7 @@ func TestOperationsOfALife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startBounded(t, 0, usage.Bounds{})
 		l, dead := r.lane("a"), r.lane("dead")
-		check(t, r.b.SetRetention("b", time.Hour))
+		check(t, r.b.SetRetention(t.Context(), "b", time.Hour))
 		r.send("a", draft(strings.Repeat("x", 64_000)), draft(strings.Repeat("x", 64_001)))
 		r.wantUsed(3, 0, 0)
 		batch, _ := next(t, l, 2, 0)

@@ -59,6 +59,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 		App: d.app, Queue: d.consumer.Queue, Delivery: delivery.ID, Version: c.version, Start: start, Duration: duration,
 		Outcome: e.outcome, Delivered: len(decisions), Error: e.exception, Reason: e.reason, Warnings: warnings,
 	}
+	record.explain(decisions)
 	d.settle(c, decisions, record)
 }
 

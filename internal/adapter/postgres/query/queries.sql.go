@@ -12,6 +12,70 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const bodies = `-- name: Bodies :many
+SELECT seq, body
+FROM runlot_queue.message
+WHERE queue_id = $1 AND seq = ANY($2::bigint[])
+`
+
+type BodiesParams struct {
+	QueueID int32
+	Seqs    []int64
+}
+
+type BodiesRow struct {
+	Seq  int64
+	Body []byte
+}
+
+func (q *Queries) Bodies(ctx context.Context, arg BodiesParams) ([]BodiesRow, error) {
+	rows, err := q.db.Query(ctx, bodies, arg.QueueID, arg.Seqs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BodiesRow
+	for rows.Next() {
+		var i BodiesRow
+		if err := rows.Scan(&i.Seq, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const configure = `-- name: Configure :exec
+UPDATE runlot_queue.queue
+SET paused_at = nullif($1::timestamptz, 'epoch'),
+    retention = make_interval(secs => nullif($2::float8, 0)),
+    retention_override = make_interval(secs => nullif($3::float8, 0)),
+    purged_below = $4
+WHERE id = $5
+`
+
+type ConfigureParams struct {
+	PausedAt          time.Time
+	Retention         float64
+	RetentionOverride float64
+	PurgedBelow       int64
+	ID                int32
+}
+
+func (q *Queries) Configure(ctx context.Context, arg ConfigureParams) error {
+	_, err := q.db.Exec(ctx, configure,
+		arg.PausedAt,
+		arg.Retention,
+		arg.RetentionOverride,
+		arg.PurgedBelow,
+		arg.ID,
+	)
+	return err
+}
+
 const counts = `-- name: Counts :many
 SELECT queue_id, count(*) AS messages, coalesce(sum(octet_length(body)), 0)::bigint AS bytes
 FROM runlot_queue.message
@@ -133,6 +197,255 @@ func (q *Queries) ExpireCandidates(ctx context.Context, arg ExpireCandidatesPara
 	return items, nil
 }
 
+const findAccepted = `-- name: FindAccepted :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = $1 AND seq = ANY($2::bigint[]) AND origin IS NULL
+`
+
+type FindAcceptedParams struct {
+	QueueID int32
+	Seqs    []int64
+}
+
+type FindAcceptedRow struct {
+	Seq       int64
+	Origin    int64
+	Format    int16
+	Failures  int16
+	Losses    int16
+	SentAt    int64
+	VisibleAt int64
+	Bytes     int32
+	Source    int32
+	Reason    string
+}
+
+func (q *Queries) FindAccepted(ctx context.Context, arg FindAcceptedParams) ([]FindAcceptedRow, error) {
+	rows, err := q.db.Query(ctx, findAccepted, arg.QueueID, arg.Seqs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindAcceptedRow
+	for rows.Next() {
+		var i FindAcceptedRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Origin,
+			&i.Format,
+			&i.Failures,
+			&i.Losses,
+			&i.SentAt,
+			&i.VisibleAt,
+			&i.Bytes,
+			&i.Source,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findMoved = `-- name: FindMoved :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = $1 AND origin = ANY($2::bigint[]) AND origin IS NOT NULL
+`
+
+type FindMovedParams struct {
+	QueueID int32
+	Seqs    []int64
+}
+
+type FindMovedRow struct {
+	Seq       int64
+	Origin    int64
+	Format    int16
+	Failures  int16
+	Losses    int16
+	SentAt    int64
+	VisibleAt int64
+	Bytes     int32
+	Source    int32
+	Reason    string
+}
+
+func (q *Queries) FindMoved(ctx context.Context, arg FindMovedParams) ([]FindMovedRow, error) {
+	rows, err := q.db.Query(ctx, findMoved, arg.QueueID, arg.Seqs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindMovedRow
+	for rows.Next() {
+		var i FindMovedRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Origin,
+			&i.Format,
+			&i.Failures,
+			&i.Losses,
+			&i.SentAt,
+			&i.VisibleAt,
+			&i.Bytes,
+			&i.Source,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listDue = `-- name: ListDue :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = $1 AND visible_at IS NOT NULL
+  AND (visible_at, seq) > ($2::timestamptz, $3::bigint) AND visible_at <= $4::timestamptz
+ORDER BY visible_at, seq
+LIMIT $5
+`
+
+type ListDueParams struct {
+	QueueID  int32
+	After    time.Time
+	AfterSeq int64
+	UpTo     time.Time
+	MaxRows  int32
+}
+
+type ListDueRow struct {
+	Seq       int64
+	Origin    int64
+	Format    int16
+	Failures  int16
+	Losses    int16
+	SentAt    int64
+	VisibleAt int64
+	Bytes     int32
+	Source    int32
+	Reason    string
+}
+
+func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]ListDueRow, error) {
+	rows, err := q.db.Query(ctx, listDue,
+		arg.QueueID,
+		arg.After,
+		arg.AfterSeq,
+		arg.UpTo,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListDueRow
+	for rows.Next() {
+		var i ListDueRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Origin,
+			&i.Format,
+			&i.Failures,
+			&i.Losses,
+			&i.SentAt,
+			&i.VisibleAt,
+			&i.Bytes,
+			&i.Source,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listReady = `-- name: ListReady :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = $1 AND visible_at IS NULL AND seq > $2 AND seq <= $3
+ORDER BY seq
+LIMIT $4
+`
+
+type ListReadyParams struct {
+	QueueID int32
+	After   int64
+	UpTo    int64
+	MaxRows int32
+}
+
+type ListReadyRow struct {
+	Seq       int64
+	Origin    int64
+	Format    int16
+	Failures  int16
+	Losses    int16
+	SentAt    int64
+	VisibleAt int64
+	Bytes     int32
+	Source    int32
+	Reason    string
+}
+
+func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]ListReadyRow, error) {
+	rows, err := q.db.Query(ctx, listReady,
+		arg.QueueID,
+		arg.After,
+		arg.UpTo,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListReadyRow
+	for rows.Next() {
+		var i ListReadyRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Origin,
+			&i.Format,
+			&i.Failures,
+			&i.Losses,
+			&i.SentAt,
+			&i.VisibleAt,
+			&i.Bytes,
+			&i.Source,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ownerSessions = `-- name: OwnerSessions :many
 SELECT pid, backend_start, coalesce(application_name, '') AS name
 FROM pg_catalog.pg_stat_activity
@@ -169,16 +482,24 @@ func (q *Queries) OwnerSessions(ctx context.Context) ([]OwnerSessionsRow, error)
 }
 
 const queues = `-- name: Queues :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark
+SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+       coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
+       coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
+       coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       purged_below
 FROM runlot_queue.queue
 ORDER BY id
 `
 
 type QueuesRow struct {
-	ID        int32
-	Name      string
-	ReadyMark int64
-	DueMark   int64
+	ID                int32
+	Name              string
+	ReadyMark         int64
+	DueMark           int64
+	PausedAt          int64
+	Retention         int64
+	RetentionOverride int64
+	PurgedBelow       int64
 }
 
 func (q *Queries) Queues(ctx context.Context) ([]QueuesRow, error) {
@@ -195,6 +516,10 @@ func (q *Queries) Queues(ctx context.Context) ([]QueuesRow, error) {
 			&i.Name,
 			&i.ReadyMark,
 			&i.DueMark,
+			&i.PausedAt,
+			&i.Retention,
+			&i.RetentionOverride,
+			&i.PurgedBelow,
 		); err != nil {
 			return nil, err
 		}
@@ -207,16 +532,24 @@ func (q *Queries) Queues(ctx context.Context) ([]QueuesRow, error) {
 }
 
 const queuesByName = `-- name: QueuesByName :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark
+SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+       coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
+       coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
+       coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       purged_below
 FROM runlot_queue.queue
 WHERE name = ANY($1::text[])
 `
 
 type QueuesByNameRow struct {
-	ID        int32
-	Name      string
-	ReadyMark int64
-	DueMark   int64
+	ID                int32
+	Name              string
+	ReadyMark         int64
+	DueMark           int64
+	PausedAt          int64
+	Retention         int64
+	RetentionOverride int64
+	PurgedBelow       int64
 }
 
 func (q *Queries) QueuesByName(ctx context.Context, names []string) ([]QueuesByNameRow, error) {
@@ -233,6 +566,10 @@ func (q *Queries) QueuesByName(ctx context.Context, names []string) ([]QueuesByN
 			&i.Name,
 			&i.ReadyMark,
 			&i.DueMark,
+			&i.PausedAt,
+			&i.Retention,
+			&i.RetentionOverride,
+			&i.PurgedBelow,
 		); err != nil {
 			return nil, err
 		}

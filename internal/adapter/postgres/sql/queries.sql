@@ -1,5 +1,9 @@
 -- name: Queues :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark
+SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+       coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
+       coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
+       coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       purged_below
 FROM runlot_queue.queue
 ORDER BY id;
 
@@ -10,7 +14,11 @@ WHERE NOT EXISTS (SELECT FROM runlot_queue.queue q WHERE q.name = n)
 ON CONFLICT (name) DO NOTHING;
 
 -- name: QueuesByName :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark
+SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+       coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
+       coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
+       coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       purged_below
 FROM runlot_queue.queue
 WHERE name = ANY(@names::text[]);
 
@@ -61,3 +69,49 @@ LIMIT @max_rows;
 SELECT queue_id, count(*) AS messages, coalesce(sum(octet_length(body)), 0)::bigint AS bytes
 FROM runlot_queue.message
 GROUP BY queue_id;
+
+-- name: Configure :exec
+UPDATE runlot_queue.queue
+SET paused_at = nullif(@paused_at::timestamptz, 'epoch'),
+    retention = make_interval(secs => nullif(@retention::float8, 0)),
+    retention_override = make_interval(secs => nullif(@retention_override::float8, 0)),
+    purged_below = @purged_below
+WHERE id = @id;
+
+-- name: ListReady :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = @queue_id AND visible_at IS NULL AND seq > @after AND seq <= @up_to
+ORDER BY seq
+LIMIT @max_rows;
+
+-- name: ListDue :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = @queue_id AND visible_at IS NOT NULL
+  AND (visible_at, seq) > (@after::timestamptz, @after_seq::bigint) AND visible_at <= @up_to::timestamptz
+ORDER BY visible_at, seq
+LIMIT @max_rows;
+
+-- name: FindAccepted :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = @queue_id AND seq = ANY(@seqs::bigint[]) AND origin IS NULL;
+
+-- name: FindMoved :many
+SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
+       coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+FROM runlot_queue.message
+WHERE queue_id = @queue_id AND origin = ANY(@seqs::bigint[]) AND origin IS NOT NULL;
+
+-- name: Bodies :many
+SELECT seq, body
+FROM runlot_queue.message
+WHERE queue_id = @queue_id AND seq = ANY(@seqs::bigint[]);

@@ -66,6 +66,9 @@ func New(o Options) *Book {
 // Begin says under which ownership the queues are served from now on. It comes before the first lane.
 func (b *Book) Begin(own store.Ownership) { b.database, b.nextSeq = own.Store, own.NextSeq }
 
+// Database is the identity of the database, the first half of the IDs of its messages.
+func (b *Book) Database() uint64 { return b.database }
+
 // Know adds the queues that are not known yet.
 func (b *Book) Know(infos []store.QueueInfo) {
 	b.mu.Lock()

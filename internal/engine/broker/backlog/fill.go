@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -97,15 +98,15 @@ func (q *Queue) refillReady(ctx context.Context, w *openWindow) bool {
 	return q.endRead(ctx, w, err)
 }
 
-// endOfTime is a time in milliseconds that no message reaches and that every store can say: the end of the year 9999.
-const endOfTime = 253_402_300_799_999
+// EndOfTime is a time in milliseconds that no message reaches and that every store can say: the end of the year 9999.
+const EndOfTime = 253_402_300_799_999
 
 // refillDue reads the due side once; false when that failed.
 func (q *Queue) refillDue(ctx context.Context, w *openWindow) bool {
 	q.mu.Lock()
 	read := w.BeginDue()
 	q.mu.Unlock()
-	rows, err := q.book.reader.ReadDue(ctx, q.ID, read.After, endOfTime, read.Rows, read.Bytes)
+	rows, err := q.book.reader.ReadDue(ctx, q.ID, read.After, EndOfTime, read.Rows, read.Bytes)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
@@ -129,11 +130,12 @@ func (q *Queue) endRead(ctx context.Context, w *openWindow, err error) bool {
 	return false
 }
 
-// leasedSeqs is the set of messages that are under lease of a window other than w, which may be nil. A read of the ready
+// leasedSeqs is the set of messages that an operator's call holds or that are under lease of a window other than w, which
+// may be nil. A read of the ready
 // side can return only those: it goes on where its own window stopped. A read of the due side can return any, when the
 // horizon came nearer under the lease, or when a retry is committed and not told yet.
 func (q *Queue) leasedSeqs(w *openWindow) map[int64]struct{} {
-	var seqs map[int64]struct{}
+	seqs := maps.Clone(q.held)
 	for batch, l := range q.leases {
 		if l.win == w {
 			continue

@@ -52,13 +52,31 @@ func (q *Queue) Lane() (*Lane, error) {
 	}
 	q.lanes++
 	if q.lanes == 1 {
-		b := q.book
-		b.lanes.Add(1)
-		lanes := func() int { return int(b.lanes.Load()) }
-		q.win = &openWindow{q: q, Window: window.New(&b.bounds, lanes, q.readyMark, q.dueMark)}
+		q.book.lanes.Add(1)
+		q.open()
 		q.pump(time.Now())
 	}
 	return &Lane{q: q}, nil
+}
+
+// open makes an empty window that is filled from the marks on. mu is held.
+func (q *Queue) open() {
+	b := q.book
+	w := window.New(&b.bounds, func() int { return int(b.lanes.Load()) }, q.readyMark, q.dueMark)
+	if q.purge != nil {
+		w.Purge(q.purge.Below)
+	}
+	q.win = &openWindow{q: q, Window: w}
+}
+
+// reopen has everything read again from places on, marks or before them. mu is held and a lane is open.
+func (q *Queue) reopen(ready, due int64) {
+	q.readyMark, q.dueMark = ready, due
+	q.dueFloor = max(q.dueFloor, due)
+	waiters := q.win.waiters
+	q.open()
+	q.win.waiters = waiters
+	q.pump(time.Now())
 }
 
 // Close fails the lane's calls of Next and ends the leases of its batches that nobody has settled yet: their messages
@@ -82,8 +100,16 @@ func (q *Queue) closeLane(l *Lane, reason error) {
 		return wt.lane == l
 	})
 	var back []store.Row
+	again := false
+	ready, due := q.marks(time.Now())
 	for batch, ls := range q.leases {
 		if ls.lane != l || ls.settling {
+			continue
+		}
+		if ls.win != w {
+			// The window in its place may or may not have passed these messages.
+			again = true
+			q.end(ls)
 			continue
 		}
 		for i := range batch.Messages {
@@ -95,11 +121,18 @@ func (q *Queue) closeLane(l *Lane, reason error) {
 	}
 	w.PutBack(back)
 	q.lanes--
+	if q.lanes > 0 && again {
+		q.reopen(ready, due)
+		return
+	}
 	if q.lanes > 0 {
 		q.pump(time.Now())
 		return
 	}
-	q.readyMark, q.dueMark = q.marks(time.Now())
+	if !again {
+		ready, due = q.marks(time.Now())
+	}
+	q.readyMark, q.dueMark = ready, due
 	q.dueFloor = max(q.dueFloor, q.dueMark)
 	q.win = nil
 	q.idle = idleAge{}

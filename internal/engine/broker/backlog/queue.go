@@ -29,7 +29,14 @@ type Queue struct {
 	savedReady int64
 	dueMoved   bool
 
+	// settings are what the store keeps for the queue, retention what follows from them.
+	settings  store.Settings
 	retention time.Duration
+	// purge is how far the deletion of what was purged has come; nil when there is nothing to delete.
+	purge *Purge
+	// held are the messages that an operator's call is about to change; heldReady and heldDue are the marks from before.
+	held               map[int64]struct{}
+	heldReady, heldDue int64
 	// expired is a Seq up to which nothing is left that could expire; nextExpiry is when to look again.
 	expired    int64
 	nextExpiry time.Time
@@ -54,14 +61,19 @@ type idleAge struct {
 }
 
 func newQueue(b *Book, info *store.QueueInfo) *Queue {
-	return &Queue{
+	q := &Queue{
 		book: b, ID: info.ID, Name: info.Name,
 		newest:    b.nextSeq - 1,
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
-		retention: queue.DefaultRetention,
-		leases:    map[*queue.Batch]*Lease{},
-		wake:      wakeUp{place: -1},
+		settings: info.Settings, retention: retentionOf(&info.Settings),
+		leases: map[*queue.Batch]*Lease{},
+		wake:   wakeUp{place: -1},
 	}
+	if info.PurgedBelow > 0 {
+		// Nobody knows how far the deletion came.
+		q.purge = &Purge{Below: info.PurgedBelow}
+	}
+	return q
 }
 
 // Publish tells the queue of messages that were committed, in order of Seq. Whoever committed them has let nobody else

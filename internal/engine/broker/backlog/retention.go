@@ -7,15 +7,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// SetRetention sets how long messages are kept unsettled, brought into the range of core/queue. Until it is called, that is
-// queue.DefaultRetention.
-func (q *Queue) SetRetention(retention time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.retention = min(max(retention, queue.MinRetention), queue.MaxRetention)
-	q.nextExpiry = time.Time{}
-}
-
 // Mark returns the marks of the queue when there is reason to record them: the ready side moved. The time of the due side
 // moves with the clock, and is worth no write of its own. Nothing may be between the store and the queue.
 func (q *Queue) Mark(now time.Time) (store.Mark, bool) {
@@ -51,12 +42,12 @@ func (q *Queue) marks(now time.Time) (ready, due int64) {
 }
 
 // Expirable returns the range in which messages may have outlived their retention, after < Seq < before; false while there
-// is no reason to look.
+// is no reason to look, and while the queue is being purged.
 func (q *Queue) Expirable(now time.Time) (after, before int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before = min(store.SeqAt(now.Add(-q.retention)), q.newest+1)
-	if q.count <= 0 || now.Before(q.nextExpiry) || before <= q.expired+1 {
+	if q.purge != nil || q.count <= 0 || now.Before(q.nextExpiry) || before <= q.expired+1 {
 		return 0, 0, false
 	}
 	return q.expired, before, true
@@ -88,17 +79,7 @@ func (q *Queue) forget(gone []store.Expired) {
 	}
 	q.idle = idleAge{}
 	last := gone[len(gone)-1].Seq
-	for batch, l := range q.leases {
-		for i := range batch.Messages {
-			if batch.Messages[i].Seq > last {
-				continue
-			}
-			if l.gone == nil {
-				l.gone = make([]bool, len(batch.Messages))
-			}
-			l.gone[i] = true
-		}
-	}
+	q.lose(last)
 	if q.win != nil {
 		q.win.Expire(last)
 		q.pump(time.Now())

@@ -10,7 +10,7 @@ func (q *Queue) pump(now time.Time) {
 	}
 	w.Ripen(now)
 	var wakeAt time.Time
-	for len(w.waiters) > 0 {
+	for len(w.waiters) > 0 && !q.paused() {
 		l, deadline := q.serve(w.waiters[0], now)
 		if l == nil {
 			wakeAt = deadline
@@ -20,7 +20,7 @@ func (q *Queue) pump(now time.Time) {
 		w.waiters[0] = nil
 		w.waiters = w.waiters[1:]
 	}
-	waiting := len(w.waiters) > 0
+	waiting := len(w.waiters) > 0 && !q.paused()
 	if !w.busy && (w.WantsReady(q.newest, waiting) || w.WantsDue(now)) {
 		if now.Before(w.retryAt) {
 			wakeAt = earlier(wakeAt, w.retryAt)

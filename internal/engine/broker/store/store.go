@@ -67,6 +67,11 @@ type Retry struct {
 type Move struct {
 	From Key
 	To   Key
+	// Source is the queue that a dead letter comes from and Reason why its last delivery there failed; the message keeps
+	// both until it moves again. 0 and "" for a message that is no dead letter where it goes. A reason is valid UTF-8 without
+	// NUL.
+	Source int32
+	Reason string
 }
 
 // Change is a group of settlements that the store applies in one transaction. A key that no longer exists is skipped:
@@ -87,6 +92,7 @@ type QueueInfo struct {
 	// reading from there on skips what was deleted long ago. Both may lag.
 	ReadyMark int64
 	DueMark   int64
+	Settings
 }
 
 // Mark is a new ReadyMark and DueMark of a queue.
@@ -127,6 +133,7 @@ const CodeOwnershipLost = "ownership_lost"
 // with CodeOwnershipLost; reads need no ownership.
 type Store interface {
 	Account
+	Operations
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)

@@ -81,6 +81,7 @@ func writes(t *testing.T, s store.Store, id int32, seq int64) map[string]error {
 	_, declare := s.Declare(ctx, []string{"late"})
 	_, drain := s.Drain(ctx, seq+1, time.Now(), 10)
 	_, expire := s.Expire(ctx, id, 0, endOfSeq, 10)
+	_, clearInbox := s.ClearInbox(ctx, id, 0, 10)
 	return map[string]error{
 		"Reserve":    s.Reserve(ctx, seq),
 		"Declare":    declare,
@@ -91,6 +92,8 @@ func writes(t *testing.T, s store.Store, id int32, seq int64) map[string]error {
 		"Expire":     expire,
 		"SaveUsage":  s.SaveUsage(ctx, nil, 0),
 		"SetRefusal": s.SetRefusal(ctx, store.Refusal{Code: "late"}),
+		"Configure":  s.Configure(ctx, id, store.Settings{PausedAt: 1}),
+		"Clear":      clearInbox,
 	}
 }
 

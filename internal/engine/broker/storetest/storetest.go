@@ -71,6 +71,12 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"UsageIsKeptAndSwept", testUsageKept},
 		{"RefusalStopsSQL", testRefusal},
 		{"SizeGrows", testSize},
+		{"HeadsAreThoseOfTheReads", testHeads},
+		{"FindById", testFind},
+		{"Bodies", testBodies},
+		{"DeadLettersKnowTheirSource", testDeadLetters},
+		{"SettingsAreKept", testConfigure},
+		{"ClearInboxOfOneQueue", testClearInbox},
 		{"SnapshotStandsStill", testSnapshot},
 		{"ConcurrentUse", testConcurrent},
 		{"Model", testModel},
@@ -173,7 +179,7 @@ func wait(t *testing.T, done <-chan struct{}, what string) {
 }
 
 // same compares rows; a body of no bytes is the same as none.
-func same(t *testing.T, what string, got, want []store.Row) {
+func same[T any](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if len(got) == 0 && len(want) == 0 {
 		return

@@ -116,16 +116,12 @@ func (g *Guard) Drained(rows []store.Row) {
 	g.space.Wrote(size)
 }
 
-// Expired counts what outlived its retention.
-func (g *Guard) Expired(gone []store.Expired) {
-	if len(gone) == 0 {
+// Operated counts what an operator's call, or the end of a retention, has committed: chunks written and deleted.
+func (g *Guard) Operated(written, deleted int64) {
+	if written == 0 && deleted == 0 {
 		return
 	}
-	var c Count
-	for i := range gone {
-		c.Deleted += queue.Operations(gone[i].Bytes)
-	}
-	g.meter.Add(c, time.Now())
+	g.meter.Add(Count{Written: written, Deleted: deleted}, time.Now())
 	g.space.Deleted()
 }
 

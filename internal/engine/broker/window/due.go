@@ -123,7 +123,7 @@ func (w *Window) EndDue(read DueRead, rows []store.Row, newest int64, skip map[i
 	for i := range rows {
 		_, merged := tail[rows[i].Seq]
 		_, skipped := skip[rows[i].Seq]
-		if !merged && !skipped && rows[i].Seq <= newest {
+		if !merged && !skipped && rows[i].Seq <= newest && rows[i].Seq >= w.floor {
 			w.pushDue(&rows[i])
 		}
 	}

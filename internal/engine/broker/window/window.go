@@ -62,6 +62,9 @@ type Window struct {
 	dueTail    []store.Row
 	dueTailCut bool
 
+	// floor is a Seq below which every message was purged, although the store may still have it.
+	floor int64
+
 	// generation changes when something happened that makes the result of a read under way worthless.
 	generation int
 }
