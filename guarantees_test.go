@@ -66,17 +66,19 @@ func missingCases(page string, sources []*source) []string {
 	return missing
 }
 
-func TestGuaranteesNameTestsThatExist(t *testing.T) {
-	page, err := os.ReadFile("docs/GUARANTEES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestPagesNameTestsThatExist(t *testing.T) {
 	house := read(t, os.DirFS("."))
-	for _, name := range missingTests(string(page), house) {
-		t.Errorf("docs/GUARANTEES.md names %s, which no test file has", name)
-	}
-	for _, name := range missingCases(string(page), house) {
-		t.Errorf("docs/GUARANTEES.md names the case %s, which test/conformance does not have", name)
+	for _, path := range []string{"docs/GUARANTEES.md", "docs/COMPATIBILITY.md"} {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range missingTests(string(page), house) {
+			t.Errorf("%s names %s, which no test file has", path, name)
+		}
+		for _, name := range missingCases(string(page), house) {
+			t.Errorf("%s names the case %s, which test/conformance does not have", path, name)
+		}
 	}
 	tree := files("a/a_test.go", "package a\nfunc TestThere() {}\n", "a/a.go", "package a\nfunc TestNot() {}\n")
 	if got := missingTests("`TestThere` `TestNot` `TestGone` TestUnquoted", read(t, tree)); !slices.Equal(got, []string{"TestNot", "TestGone"}) {

@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
 const (
@@ -37,6 +38,8 @@ type engine struct {
 	store  *postgres.Store
 	broker *broker.Broker
 	pid    int
+	// records takes a record of each batch; nil for none.
+	records *ledger.Ledger
 }
 
 // openEngine opens the queues of a database.
@@ -168,6 +171,7 @@ func (l *load) take() error {
 	if err != nil {
 		return fmt.Errorf("next: %w", err)
 	}
+	start := time.Now()
 	decisions := make([]queue.Decision, len(batch.Messages))
 	for i := range decisions {
 		decisions[i] = queue.Decision{Seq: batch.Messages[i].Seq, Verdict: queue.Ack}
@@ -178,6 +182,9 @@ func (l *load) take() error {
 		return fmt.Errorf("settle: %w", err)
 	}
 	l.acked.Add(int64(len(decisions)))
+	if l.e.records != nil {
+		l.e.record(start, batch.Messages[0].Seq, len(decisions))
+	}
 	return nil
 }
 
@@ -206,6 +213,7 @@ func (b *bench) engineRates(ctx context.Context) error {
 		}), note: "sent, delivered and acknowledged, batches of 100", targets: []report.Target{
 			{Want: 120_000}, {Peer: "bare", Want: 0.6}, {Peer: "river", Want: 8}, {Peer: "graphile", Want: 4},
 		}},
+		{name: "recorded", inside: true, open: over(b, openRecorded), note: "the same with a record of each batch", targets: []report.Target{{Peer: "engine", Want: 0.98}}},
 	}
 	return b.rates(ctx, entries)
 }

@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/memory"
+	"github.com/runlot/runlot/internal/adapter/memory/record"
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/daemon"
+	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
 // nodeCommand is the first argument of a copy of this program that runs the product, wired as "runlot dev" wires it, in
@@ -80,6 +82,9 @@ type memoryStore struct{ *memory.Store }
 func openMemory(context.Context, string) (daemon.Store, error) {
 	return memoryStore{memory.NewDatabase().Open()}, nil
 }
+
+// Records implements daemon.Store. No queue exists there, so that every record is thrown away.
+func (memoryStore) Records() ledger.Store { return &record.Store{} }
 
 // Close implements daemon.Store.
 func (s memoryStore) Close(ctx context.Context) error { return s.Release(ctx) }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/cli/console"
@@ -21,11 +23,11 @@ func checkCommand() *cobra.Command {
 exports. Every problem of the configuration is reported in one run, with its
 place and the way out. Exit code 1 means that the project would not run.`,
 		Example: "  runlot check ./my-app",
-		Args:    args(0, 1, "folder"),
+		Args:    command.Args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			o.Dirs = append(dirs, ".")[:1]
-			o.Log = newLog(stderrOf(c), false)
-			talk := terminal.New(stderrOf(c))
+			o.Log = newLog(command.Stderr(c), false)
+			talk := terminal.New(command.Stderr(c))
 			o.Colour = talk.Colour
 			o.Observer = console.New(talk, time.Now)
 			checked, err := daemon.Check(c.Context(), o)
@@ -54,7 +56,7 @@ place and the way out. Exit code 1 means that the project would not run.`,
 	}
 	c.Flags().StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
-	completeFolders(c)
+	command.CompleteFolders(c)
 	return c
 }
 

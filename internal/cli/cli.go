@@ -5,16 +5,17 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
+	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -35,9 +36,6 @@ const (
 // npm, timeout and others then pass theirs on.
 const sameInterrupt = 300 * time.Millisecond
 
-// usageError is a command line that makes no sense.
-type usageError struct{ error }
-
 // Runlot runs the runlot command and returns its exit code.
 func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int {
 	root := &cobra.Command{
@@ -50,20 +48,16 @@ whatever is killed in between.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), checkCommand(), pgCommand(), schemaCommand(), versionCommand())
+	root.AddCommand(devCommand(), checkCommand(), pgCommand(), schemaCommand(), versionCommand(),
+		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events())
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
 }
 
 // Celld runs the celld command and returns its exit code.
 func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
-	root := &cobra.Command{
-		Use:   "celld",
-		Short: "Run Workers apps with their queues for good",
-		Long:  `celld runs Workers projects from their folders, without watching their files.`,
-		Example: `  celld serve --data /var/lib/celld /srv/my-app
-  celld serve --data /var/lib/celld --port 8080 /srv/api /srv/jobs`,
-	}
+	root, _ := celldCommand(version)
 	root.AddCommand(serveCommand(), versionCommand())
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
@@ -71,14 +65,17 @@ func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 
 func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Args, root.RunE = cobra.ArbitraryArgs, helpOrUnknown
+	root.Args = cobra.ArbitraryArgs
+	if root.RunE == nil {
+		root.RunE = command.HelpOrUnknown
+	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetArgs(given)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = misplaced
+	root.SetFlagErrorFunc(command.FlagError)
+	root.PersistentPreRunE = command.Misplaced
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -102,90 +99,21 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 		}
 	}()
 
-	command, err := root.ExecuteContextC(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitOK
 	}
 	out := terminal.New(stderr)
-	if _, ok := errors.AsType[usageError](err); ok {
-		out.Printf("%s %s\n%s %s --help\n", out.Paint(terminal.Red, "error:"), err, out.Paint(terminal.Cyan, "hint: "), command.CommandPath())
+	if _, ok := errors.AsType[command.UsageError](err); ok {
+		out.Printf("%s %s\n%s %s --help\n", out.Paint(terminal.Red, "error:"), err, out.Paint(terminal.Cyan, "hint: "), ran.CommandPath())
 		return ExitUsage
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		err = fault.New(fault.Conflict, e.Code, "%s", e.Message).WithHint("%s", e.Hint)
 	}
 	console.Fault(out, err)
 	if fault.KindOf(err) == fault.Internal {
 		out.Printf("%s\n", out.Paint(terminal.Dim, fault.Detail(err)))
 	}
 	return ExitFailed
-}
-
-// usage is a usageError with a text of its own.
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// args checks the number of positional arguments. what names one of them, for a person.
-func args(least, most int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, given []string) error {
-		switch {
-		case len(given) < least:
-			return usage("%s needs %s", c.CommandPath(), what)
-		case len(given) > most && most == 0:
-			return usage("%s takes no argument, not %s", c.CommandPath(), quoted(given[0]))
-		case len(given) > most:
-			return usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
-		}
-		return nil
-	}
-}
-
-// completeFolders has a shell complete the command's arguments, and the named flags, with folders, and --config with
-// configuration files.
-func completeFolders(c *cobra.Command, flags ...string) {
-	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
-	for _, name := range flags {
-		mustBeDefined(c.MarkFlagDirname(name))
-	}
-	mustBeDefined(c.MarkFlagFilename("config", "json", "jsonc", "toml"))
-}
-
-func mustBeDefined(err error) {
-	if err != nil {
-		panic("cli: a flag is marked that its command does not define: " + err.Error())
-	}
-}
-
-// flagError says what is wrong with a flag in words for a person, and which flag was meant.
-func flagError(c *cobra.Command, err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		name, kind := invalid.GetFlag().Name, "value"
-		if invalid.GetFlag().Value.Type() == "int" {
-			kind = "number"
-		}
-		return usage("--%s takes a %s, not %s", name, kind, quoted(invalid.GetValue()))
-	}
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return usageError{err}
-	}
-	// Flags and commands are measured alike: each flag stands in for a command of its name.
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 && len(unknown.GetSpecifiedName()) > 1 {
-		return usage("%w; did you mean --%s?", err, near[0])
-	}
-	return usageError{err}
-}
-
-// helpOrUnknown is what a program does when it is given no command that it knows.
-func helpOrUnknown(c *cobra.Command, given []string) error {
-	if len(given) == 0 {
-		return c.Help()
-	}
-	text := fmt.Sprintf("unknown command %s for %q", quoted(given[0]), c.CommandPath())
-	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
-		text += fmt.Sprintf("; did you mean %q?", near[0])
-	}
-	return usage("%s", text)
 }

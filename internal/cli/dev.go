@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/cli/console"
@@ -18,6 +20,7 @@ const defaultPort = 8787
 func devCommand() *cobra.Command {
 	o := daemon.Options{Watch: true, AllowPrivate: true, Host: "127.0.0.1"}
 	var urls []string
+	var bounds bounds
 	var verbose bool
 	c := &cobra.Command{
 		Use:   "dev [DIR]...",
@@ -40,7 +43,7 @@ only.`,
   # a PostgreSQL of your own, 15 or newer
   runlot dev --database-url postgres://me@localhost/mine`,
 		RunE: func(c *cobra.Command, dirs []string) error {
-			out := terminal.New(stdoutOf(c))
+			out := terminal.New(command.Stdout(c))
 			if len(dirs) == 0 {
 				dirs = []string{"."}
 			}
@@ -51,7 +54,10 @@ only.`,
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
-			o.Log = newLog(stderrOf(c), verbose)
+			if err := bounds.read(&o); err != nil {
+				return err
+			}
+			o.Log = newLog(command.Stderr(c), verbose)
 			o.Colour = out.Colour
 			screen := console.New(out, time.Now)
 			defer screen.Flush()
@@ -62,13 +68,14 @@ only.`,
 	f := c.Flags()
 	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project, N+1 of the next;\n0 picks free ones")
 	f.StringVar(&o.Host, "host", o.Host, "`ADDRESS` to listen on")
-	f.StringVar(&o.State, "state", "", "`FOLDER` that holds the queues (default DIR/.runlot)")
+	f.StringVar(&o.State, "state", "", "`FOLDER` of the queues (default DIR/.runlot)")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	f.BoolVar(&o.Clean, "clean", false, "empty the state folder first, of every message in it")
-	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
-	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	f.BoolVar(&o.Clean, "clean", false, "empty the state folder first, messages included")
+	bounds.define(f)
+	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where there are several")
+	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of a wrangler environment")
 	f.StringArrayVar(&o.Requests, "request", nil, "`PATH` to request once the first project is live")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show what the parts report about themselves")
-	completeFolders(c, "state")
+	command.CompleteFolders(c, "state")
 	return c
 }

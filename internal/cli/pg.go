@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/daemon"
@@ -15,7 +17,7 @@ func pgCommand() *cobra.Command {
 		Use:     "pg",
 		Short:   "Reach the database of a project",
 		Example: `  psql "$(runlot pg url)"`,
-		RunE:    helpOrUnknown,
+		RunE:    command.HelpOrUnknown,
 		Args:    cobra.ArbitraryArgs,
 	}
 	c.AddCommand(pgURLCommand())
@@ -35,7 +37,7 @@ itself: its own tables, the view runlot_queue.messages and the function
 runlot_queue.send. It contains a password.`,
 		Example: `  psql "$(runlot pg url)"
   psql "$(runlot pg url ./my-app)" -c 'select * from runlot_queue.messages'`,
-		Args: args(0, 1, "folder"),
+		Args: command.Args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			o.Dirs = append(dirs, ".")[:1]
 			if o.State == "" {
@@ -52,6 +54,6 @@ runlot_queue.send. It contains a password.`,
 	c.Flags().StringVar(&o.State, "state", "", "`FOLDER` that holds the queues (default DIR/.runlot)")
 	c.Flags().StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
-	completeFolders(c)
+	command.CompleteFolders(c)
 	return c
 }

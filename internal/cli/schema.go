@@ -3,6 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/runlot/runlot/schema"
 )
 
@@ -15,7 +17,7 @@ func schemaCommand() *cobra.Command {
 beside the project and name it by "$schema", and an editor completes keys and
 marks mistakes.`,
 		Example: `  runlot schema > runlot.schema.json      # then: "$schema": "./runlot.schema.json"`,
-		Args:    args(0, 0, ""),
+		Args:    command.Args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(schema.Runlot)
 			return err

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/cli/console"
@@ -15,6 +17,7 @@ import (
 func serveCommand() *cobra.Command {
 	var o daemon.Options
 	var urls []string
+	var bounds bounds
 	c := &cobra.Command{
 		Use:   "serve DIR...",
 		Short: "Run projects until told to stop",
@@ -27,17 +30,20 @@ then is delivered again by the next start.`,
 
   # a PostgreSQL of your own, 15 or newer
   celld serve --data /var/lib/celld --database-url postgres://me@db/mine /srv/a`,
-		Args: args(1, math.MaxInt, "the folder of a project"),
+		Args: command.Args(1, math.MaxInt, "the folder of a project"),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			if o.State == "" {
-				return usage("%s needs --data, the folder that holds the queues", c.CommandPath())
+				return command.Usage("%s needs --data, the folder that holds the queues", c.CommandPath())
 			}
 			o.Dirs = dirs
 			if err := readURLs(&o, urls); err != nil {
 				return err
 			}
-			o.Log = newLog(stderrOf(c), true)
-			out := terminal.New(stdoutOf(c))
+			if err := bounds.read(&o); err != nil {
+				return err
+			}
+			o.Log = newLog(command.Stderr(c), true)
+			out := terminal.New(command.Stdout(c))
 			o.Colour = out.Colour
 			screen := console.New(out, time.Now)
 			defer screen.Flush()
@@ -50,9 +56,10 @@ then is delivered again by the next start.`,
 	f.StringVar(&o.Host, "host", "127.0.0.1", "`ADDRESS` to listen on")
 	f.IntVarP(&o.Port, "port", "p", defaultPort, "port `N` of the first project, N+1 of the next;\n0 picks free ones")
 	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where a folder has more than one")
-	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	bounds.define(f)
+	f.StringVarP(&o.Config, "config", "c", "", "configuration `FILE`, where there are several")
+	f.StringVarP(&o.Env, "env", "e", "", "`NAME` of a wrangler environment")
 	f.BoolVar(&o.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
-	completeFolders(c, "data")
+	command.CompleteFolders(c, "data")
 	return c
 }

@@ -5,23 +5,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon"
 )
-
-// stdoutOf and stderrOf give a command's streams as files, as run set them.
-func stdoutOf(c *cobra.Command) *os.File { return file(c.OutOrStdout(), os.Stdout) }
-func stderrOf(c *cobra.Command) *os.File { return file(c.ErrOrStderr(), os.Stderr) }
-
-func file(stream any, otherwise *os.File) *os.File {
-	if f, ok := stream.(*os.File); ok {
-		return f
-	}
-	return otherwise
-}
 
 // newLog is the parts' own log: text on a terminal, JSON elsewhere; only problems unless more is asked for.
 func newLog(stderr *os.File, verbose bool) *slog.Logger {
@@ -55,4 +42,11 @@ func readURLs(o *daemon.Options, values []string) error {
 		o.DatabaseURLs[name] = url
 	}
 	return nil
+}
+
+// databaseURLs is readURLs for settings that are not those of a development run.
+func databaseURLs(values []string) (map[string]string, error) {
+	var o daemon.Options
+	err := readURLs(&o, values)
+	return o.DatabaseURLs, err
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/runlot/runlot/internal/cli/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/internal/daemon"
@@ -15,7 +17,7 @@ func versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program, of workerd and of PostgreSQL",
-		Args:  args(0, 0, ""),
+		Args:  command.Args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			program := c.Root()
 			versions, err := daemon.VersionsOfParts(c.Context())

@@ -112,6 +112,26 @@ func show(dir, file string) string {
 	return filepath.ToSlash(file)
 }
 
+// Compile makes a manifest of the text of a configuration file, which is chosen by its name; env is an environment of a
+// wrangler file, or "". The error has every problem of the text; the warnings are what else a person should know.
+func Compile(file string, text []byte, env string) (*app.Manifest, []source.Diagnostic, error) {
+	if !isRunlot(file) && !isWrangler(file) {
+		return nil, nil, fault.New(fault.Invalid, CodeUnsupported, "%s is not the name of a configuration file", file).
+			WithHint("it is runlot.json, wrangler.json, wrangler.jsonc or wrangler.toml")
+	}
+	m, warnings, err := compile(file, text, env)
+	if problems, broken := errors.AsType[source.Problems](err); broken {
+		problems = slices.Concat(problems, warnings)
+		problems.Sort()
+		return nil, nil, fault.New(fault.Invalid, CodeInvalid, "%s", problems.Error()).WithCause(problems)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	warnings.Sort()
+	return m, warnings, nil
+}
+
 // compile chooses the dialect by the name of the file.
 func compile(file string, text []byte, env string) (*app.Manifest, source.Problems, error) {
 	switch {

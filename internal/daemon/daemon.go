@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/state"
 )
 
 // Daemon is everything that runs in one process.
@@ -28,9 +29,7 @@ type Daemon struct {
 	node     *node.Node
 	projects []*project
 	began    time.Time
-	// lock is held while the state folder is in use; leftover says that the process that used it before was killed.
-	lock     *os.File
-	leftover bool
+	state    *state.Folder // nil before it is opened
 }
 
 // Run starts everything, runs until ctx ends, and stops everything. It fails when an app cannot go live at the start.
@@ -90,15 +89,13 @@ func newDaemon(o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := filepath.Abs(o.State)
-	if err != nil {
+	if o.State, err = filepath.Abs(o.State); err != nil {
 		return nil, err
 	}
-	o.State = state
 	d := &Daemon{o: o, workerd: program}
 	d.node = node.New(node.Options{
-		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(o.searched()...) }, State: state,
-		DatabaseURLs: o.DatabaseURLs, Store: o.Store, AllowPrivate: o.AllowPrivate, Develop: o.Watch, StopTime: o.stopTime(),
+		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(o.searched()...) }, State: o.State,
+		DatabaseURLs: o.DatabaseURLs, Caps: o.Caps, Store: o.Store, AllowPrivate: o.AllowPrivate, Develop: o.Watch, StopTime: o.stopTime(),
 		Log: o.Log, Observer: o.Observer,
 	})
 	return d, nil
@@ -112,7 +109,8 @@ func (d *Daemon) start(ctx context.Context) error {
 				WithHint("name the folder that holds runlot.json or wrangler.json")
 		}
 	}
-	if err := d.prepareState(); err != nil {
+	var err error
+	if d.state, err = state.Open(d.o.State, d.o.Clean); err != nil {
 		return err
 	}
 	names := map[string]string{}
@@ -146,7 +144,7 @@ func (d *Daemon) newProject(ctx context.Context, dir string, number int) (*proje
 		port += number
 	}
 	address := net.JoinHostPort(d.o.Host, strconv.Itoa(port))
-	listener, err := d.listen(ctx, address)
+	listener, err := d.state.Listen(ctx, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fault.New(fault.Conflict, "port_in_use", "port %d is in use", port).
@@ -201,8 +199,8 @@ func (d *Daemon) stop() {
 	}
 	wg.Wait()
 	d.node.Stop()
-	if d.lock != nil {
-		_ = d.lock.Close()
+	if d.state != nil {
+		d.state.Close()
 	}
 }
 

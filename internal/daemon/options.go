@@ -12,6 +12,7 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
 	// database without one is kept in the embedded PostgreSQL.
 	DatabaseURLs map[string]string
+	// Caps bound the databases.
+	Caps caps.Settings
 	// Store, when set, opens the store of a database in place of PostgreSQL's, so that a benchmark can tell what PostgreSQL
 	// costs in the same wiring.
 	Store func(ctx context.Context, database string) (Store, error)

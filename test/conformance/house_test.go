@@ -9,12 +9,10 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,12 +55,15 @@ type node struct {
 	*collector
 	// dir holds a copy of each fixture.
 	dir string
+	// outside says that nothing is known but what handlers and producers see.
+	outside bool
 }
 
 // developmentApps and productionApps are the fixtures of the two daemons.
 var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
+		"capped", "small",
 	}
 	productionApps = []string{"database", "outbound"}
 )
@@ -72,7 +73,7 @@ func open(t *testing.T) *house {
 	t.Helper()
 	h := &house{gate: newGate(t), databases: map[string]*pgxpool.Pool{}}
 	urls := map[string]string{}
-	for _, name := range []string{"default", "send"} {
+	for _, name := range []string{"default", "send", "capped", "small"} {
 		access := clustertest.NewDatabase(t)
 		urls[name] = access.OwnerURL()
 		pool, err := pgxpool.New(t.Context(), urls[name])
@@ -84,7 +85,7 @@ func open(t *testing.T) *house {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		h.development = start(t, h.gate, developmentApps, daemon.Options{DatabaseURLs: urls, AllowPrivate: true, Watch: true})
+		h.development = start(t, h.gate, developmentApps, daemon.Options{DatabaseURLs: urls, Caps: capSettings, AllowPrivate: true, Watch: true})
 	})
 	wg.Go(func() {
 		h.production = start(t, h.gate, productionApps, daemon.Options{})
@@ -179,17 +180,18 @@ type wrong struct {
 	apply func(o *observation)
 }
 
-// The documents that rules are taken from.
+// The documents that rules are taken from. Behind the name stands the section or page, after a comma.
 const (
-	runlotPage = "Runlot Queues"
-	celldPage  = "celld Queues"
-	cloudflare = "Cloudflare Queues"
-	guarantees = "GUARANTEES.md"
-	limits     = "LIMITS.md"
+	runlotPage   = "Runlot document"
+	celldPage    = "celld document"
+	cloudflare   = "Cloudflare Queues docs"
+	workersFlags = "Workers docs, Compatibility flags"
+	guarantees   = "GUARANTEES.md"
+	limits       = "LIMITS.md"
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases())
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), recordCases(), capCases())
 }
 
 func TestConformance(t *testing.T) {
@@ -198,23 +200,22 @@ func TestConformance(t *testing.T) {
 		t.Fatalf("%d cases; did a list go missing?", len(all))
 	}
 	t.Log(catalogue(all))
-	seen := map[string]bool{}
-	for i := range all {
-		if c := &all[i]; seen[c.id] || len(c.wrong) == 0 || c.rule == "" || c.source == "" {
-			t.Fatalf("%s: an id of its own, a rule, a source and a wrong behaviour are wanted", c.id)
-		}
-		seen[all[i].id] = true
-	}
 	h := open(t)
+	results := &verdicts{}
 	t.Run("case", func(t *testing.T) {
 		for i := range all {
 			c := &all[i]
 			t.Run(c.id, func(t *testing.T) {
 				t.Parallel()
+				defer func() { results.keep(c.id, !t.Failed()) }()
 				conform(t, h, c)
 			})
 		}
 	})
+	t.Run("records", func(t *testing.T) { everyBatchIsKept(t, h) })
+	if *summarize {
+		results.print(all)
+	}
 }
 
 // conform runs one case.
@@ -223,7 +224,7 @@ func conform(t *testing.T, h *house, c *testCase) {
 	if c.production {
 		n = h.production
 	}
-	r := &run{T: t, house: h, node: n, c: c, o: &observation{}}
+	r := &run{TB: t, house: h, node: n, c: c, o: &observation{}}
 	c.drive(r)
 	r.observe()
 	if err := c.check(r.o); err != nil {
@@ -240,21 +241,6 @@ func conform(t *testing.T, h *house, c *testCase) {
 			t.Errorf("the check accepts the wrong behaviour %q:\n%s", w.name, o)
 		}
 	}
-}
-
-// catalogue lists the cases as a table.
-func catalogue(all []testCase) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d cases\n| case | rule | source | rejects |\n|---|---|---|---|\n", len(all))
-	for i := range all {
-		c := &all[i]
-		names := make([]string, len(c.wrong))
-		for j, w := range c.wrong {
-			names[j] = w.name
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.id, c.rule, c.source, strings.Join(names, "; "))
-	}
-	return b.String()
 }
 
 // compact is JSON without spaces.

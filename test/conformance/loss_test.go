@@ -23,7 +23,7 @@ func lossCases() []testCase {
 func crash() testCase {
 	c := testCase{
 		id: "loss-crash", rule: "a process that dies in a batch loses its acks and spends no retry: the batch is delivered again",
-		source: runlotPage + " §Delivery", app: "plan", queues: []string{"crash"},
+		source: runlotPage + ", Delivery", app: "plan", queues: []string{"crash"},
 	}
 	c.drive = func(r *run) {
 		r.accept(sendBatch("crash", body{N: "a"}, body{N: "b"}, body{N: "c"}))
@@ -49,7 +49,7 @@ func crash() testCase {
 func loop() testCase {
 	c := testCase{
 		id: "loss-loop", rule: "a process stuck in a loop is found and killed, and its batch is delivered again without a spent retry",
-		source: runlotPage + " §Delivery", app: "plan", queues: []string{"loop"},
+		source: runlotPage + ", Delivery", app: "plan", queues: []string{"loop"},
 	}
 	c.drive = func(r *run) {
 		r.accept(sendBatch("loop", body{N: "a"}, body{N: "b"}))
@@ -73,7 +73,7 @@ func loop() testCase {
 func poison() testCase {
 	c := testCase{
 		id: "loss-poison", rule: "a message that kills its process is found, ends in the dead-letter queue, and its batch-mates are delivered",
-		source: guarantees + " §Deliveries", app: "plan", queues: []string{"poison", "poison-dead"}, unlogged: true,
+		source: guarantees + ", Deliveries", app: "plan", queues: []string{"poison", "poison-dead"}, unlogged: true,
 	}
 	c.drive = func(r *run) {
 		r.accept(sendBatch("poison", body{N: "a"}, body{N: "bad"}, body{N: "b"}, body{N: "c"}))
@@ -174,7 +174,7 @@ func (r *run) reloaded() {
 func reload() testCase {
 	c := testCase{
 		id: "loss-reload", rule: "a new version takes over under load: no request is refused, every message is handled, none twice, and no retry is spent",
-		source: runlotPage + " §Delivery", app: "reload", queues: []string{"reload"},
+		source: runlotPage + ", Delivery", app: "reload", queues: []string{"reload"},
 	}
 	const senders, eachSide = 4, 100
 	c.drive = func(r *run) {
@@ -297,7 +297,7 @@ func reload() testCase {
 func late() testCase {
 	c := testCase{
 		id: "loss-undecodable", rule: "what waits in a queue is delivered once a consumer is deployed, and a body that cannot be decoded is dead-lettered alone, whatever the handler acks",
-		source: runlotPage + " §Changing or removing a queue", app: "late", queues: []string{"late", "late-dead"},
+		source: runlotPage + ", Changing or removing a queue", app: "late", queues: []string{"late", "late-dead"},
 	}
 	c.drive = func(r *run) {
 		r.post("/", []string{"a", "bad", "b"})

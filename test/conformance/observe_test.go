@@ -26,6 +26,7 @@ type collector struct {
 	reloads map[string]int
 	failed  map[string]error
 	warned  map[string][]string
+	notices []string
 }
 
 // event is what a handler logged: one line of JSON for each call.
@@ -130,8 +131,10 @@ func (c *collector) Warnings(app string, warnings []source.Diagnostic) {
 
 func (c *collector) Progress(string)  {}
 func (c *collector) Down(_, _ string) {}
-func (c *collector) Notice(string)    {}
-func (c *collector) Stopping()        {}
+func (c *collector) Notice(text string) {
+	c.add(func() { c.notices = append(c.notices, text) })
+}
+func (c *collector) Stopping() {}
 
 // batches joins the records of these queues with what their handlers logged, in order of their start. A batch whose log
 // is still on its way is left out, so that whoever waits for a number of batches waits for all of them; no log comes of a
@@ -181,6 +184,8 @@ type observation struct {
 	Calls []string
 	// Facts are what only this case looks at.
 	Facts map[string]string
+	// Outside says that only Answers, Calls, Facts and what handlers saw of Batches are known.
+	Outside bool `json:",omitempty"`
 }
 
 // batch is one call of a handler.
@@ -284,6 +289,10 @@ func (o *observation) trace(c *testCase) []string {
 		line := in(b.Queue) + string(b.Outcome)
 		for j := range b.Messages {
 			line += fmt.Sprintf(" %s%d", b.Messages[j].name(), b.Messages[j].Attempts)
+		}
+		if o.Outside {
+			lines = append(lines, strings.TrimPrefix(strings.Replace(line, ":  ", ": ", 1), " "))
+			continue
 		}
 		line += " →"
 		for _, count := range []struct {

@@ -22,6 +22,9 @@ func answered(id, rule, source, app, queueName string, calls []call, want, left 
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("answers (-want +got):\n%s", diff)
 		}
+		if o.Outside {
+			return nil
+		}
 		names := make([]string, 0, len(o.Left))
 		for i := range o.Left {
 			name := o.Left[i].Name
@@ -127,7 +130,7 @@ func sendCases() []testCase {
 func bodies() testCase {
 	c := testCase{
 		id: "limit-body", rule: "a body that its content type cannot carry is refused: undefined, a function or a symbol as JSON, cycles, an unknown type, a wrong type",
-		source: cloudflare + " §1.5", app: "send", queues: []string{"refused"},
+		source: cloudflare + ", JavaScript APIs", app: "send", queues: []string{"refused"},
 	}
 	special := func(kind string) object { return object{"$": kind} }
 	as := func(contentType string) object { return object{"contentType": contentType} }
@@ -184,7 +187,7 @@ func notBefore(o *observation, wait time.Duration) error {
 
 func sendDelays() testCase {
 	c := testCase{
-		id: "send-delay", rule: "a message with delaySeconds is not delivered before that time", source: runlotPage + " §Sending",
+		id: "send-delay", rule: "a message with delaySeconds is not delivered before that time", source: runlotPage + ", Sending",
 		app: "plan", queues: []string{"send-delay"},
 	}
 	c.drive = func(r *run) {
@@ -206,7 +209,7 @@ func sendDelays() testCase {
 
 func batchDelays() testCase {
 	c := testCase{
-		id: "send-batch-delay", rule: "sendBatch's delay holds for each message without one of its own; an explicit 0 beats it", source: cloudflare + " §1.4",
+		id: "send-batch-delay", rule: "sendBatch's delay holds for each message without one of its own; an explicit 0 beats it", source: cloudflare + ", JavaScript APIs",
 		app: "plan", queues: []string{"send-batch-delay"},
 	}
 	c.drive = func(r *run) {
@@ -229,7 +232,7 @@ func batchDelays() testCase {
 
 func bindingDelay() testCase {
 	c := testCase{
-		id: "send-binding-delay", rule: "a binding's delivery_delay holds for calls that name none; an explicit 0 beats it", source: celldPage + " §Configure",
+		id: "send-binding-delay", rule: "a binding's delivery_delay holds for calls that name none; an explicit 0 beats it", source: celldPage + ", Configure",
 		app: "plan", queues: []string{"send-binding-delay"},
 	}
 	c.drive = func(r *run) {
@@ -244,7 +247,7 @@ func bindingDelay() testCase {
 }
 
 func delayLimits() testCase {
-	c := answered("limit-delay", "a delay is 0 to 86,400 seconds; any other is refused with 10203, of a whole sendBatch with 10202", cloudflare+" §1.7",
+	c := answered("limit-delay", "a delay is 0 to 86,400 seconds; any other is refused with 10203, of a whole sendBatch with 10202", cloudflare+", Error codes",
 		"send", "delays",
 		[]call{
 			{"DELAYS", "send", "most", object{"delaySeconds": 86_400}},
@@ -266,7 +269,7 @@ func delayLimits() testCase {
 // afterCommit holds commits up by a lock and looks whether send waits for it.
 func afterCommit() testCase {
 	c := testCase{
-		id: "send-commit", rule: "send returns when the message is committed, and not before", source: guarantees + " §Messages",
+		id: "send-commit", rule: "send returns when the message is committed, and not before", source: guarantees + ", Messages",
 		app: "send", queues: []string{"commit"},
 	}
 	c.drive = func(r *run) {
@@ -295,7 +298,7 @@ func afterCommit() testCase {
 func producerCalls() testCase {
 	const calls, most = 300, 256
 	c := testCase{
-		id: "send-calls", rule: "256 producer calls of a queue can be under way; one more throws with 10250 and may be made again", source: celldPage + " §Send messages",
+		id: "send-calls", rule: "256 producer calls of a queue can be under way; one more throws with 10250 and may be made again", source: celldPage + ", Send messages",
 		app: "send", queues: []string{"many"},
 	}
 	c.drive = func(r *run) {
@@ -385,7 +388,7 @@ func (r *run) blocked() {
 func backlogMetrics() testCase {
 	c := testCase{
 		id: "metrics", rule: "metrics() and the answers of send and sendBatch count every message that is not settled, delayed ones too, and name the oldest",
-		source: cloudflare + " §1.6", app: "send", queues: []string{"backlog"},
+		source: cloudflare + ", JavaScript APIs", app: "send", queues: []string{"backlog"},
 	}
 	c.drive = func(r *run) {
 		as := object{"contentType": "text"}
@@ -416,7 +419,7 @@ func backlogMetrics() testCase {
 					sent = o.Left[j].SentAt
 				}
 			}
-			if err != nil || !o.Answers[i].IsDate || oldest.UnixMilli() != sent.UnixMilli() {
+			if err != nil || !o.Answers[i].IsDate || oldest.UnixMilli() != sent.UnixMilli() && !o.Outside {
 				return fmt.Errorf("call %d: the oldest is of %s (a Date: %v), want %s", i, m.OldestMessageTimestamp, o.Answers[i].IsDate, sent)
 			}
 		}
@@ -442,7 +445,7 @@ func backlogMetrics() testCase {
 // batchMetrics holds a first delivery while more messages are sent, and looks what the next batch is told.
 func batchMetrics() testCase {
 	c := testCase{
-		id: "metrics-batch", rule: "batch.metadata.metrics is the backlog as the batch was taken", source: cloudflare + " §1.10",
+		id: "metrics-batch", rule: "batch.metadata.metrics is the backlog as the batch was taken", source: cloudflare + ", JavaScript APIs",
 		app: "plan", queues: []string{"backlog"},
 	}
 	c.drive = func(r *run) {

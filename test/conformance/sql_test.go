@@ -46,7 +46,7 @@ func (r *run) commit(tx pgx.Tx) {
 
 func sqlCommit() testCase {
 	c := testCase{
-		id: "sql-commit", rule: "what runlot_queue.send enqueues is delivered after the commit, and not before", source: guarantees + " §Messages",
+		id: "sql-commit", rule: "what runlot_queue.send enqueues is delivered after the commit, and not before", source: guarantees + ", Messages",
 		app: "plan", queues: []string{"sql-commit"},
 	}
 	c.drive = func(r *run) {
@@ -74,7 +74,7 @@ func sqlCommit() testCase {
 
 func sqlRollback() testCase {
 	c := testCase{
-		id: "sql-rollback", rule: "what a transaction enqueues that rolls back never existed", source: guarantees + " §Messages",
+		id: "sql-rollback", rule: "what a transaction enqueues that rolls back never existed", source: guarantees + ", Messages",
 		app: "plan", queues: []string{"sql-rollback"},
 	}
 	c.drive = func(r *run) {
@@ -99,7 +99,7 @@ func sqlRollback() testCase {
 
 func sqlInterleaved() testCase {
 	c := testCase{
-		id: "sql-interleaved", rule: "an open transaction that enqueued first holds nobody up, and its message comes when it commits", source: guarantees + " §Messages",
+		id: "sql-interleaved", rule: "an open transaction that enqueued first holds nobody up, and its message comes when it commits", source: guarantees + ", Messages",
 		app: "plan", queues: []string{"sql-interleaved"},
 	}
 	c.drive = func(r *run) {
@@ -127,7 +127,7 @@ func sqlInterleaved() testCase {
 
 func sqlDelay() testCase {
 	c := testCase{
-		id: "sql-delay", rule: "runlot_queue.send takes a delay", source: guarantees + " §Messages",
+		id: "sql-delay", rule: "runlot_queue.send takes a delay", source: guarantees + ", Messages",
 		app: "plan", queues: []string{"sql-delay"},
 	}
 	c.drive = func(r *run) {
@@ -194,7 +194,7 @@ func transaction(client string) testCase {
 	kept, undone := client+"-kept", client+"-undone"
 	c := testCase{
 		id: "database-" + client, rule: "a Worker writes a row and enqueues a message in one transaction through env.DATABASE, with the npm package " + client,
-		source: runlotPage + " §Sending", app: "database", production: true, queues: []string{"orders"},
+		source: runlotPage + ", Sending", app: "database", production: true, queues: []string{"orders"},
 	}
 	c.drive = func(r *run) {
 		for _, step := range []struct{ name, last string }{{undone, "rollback"}, {kept, "commit"}} {
@@ -240,7 +240,7 @@ func transaction(client string) testCase {
 // appRole looks at what the role of env.DATABASE may do.
 func appRole() testCase {
 	c := testCase{
-		id: "database-role", rule: "the role of env.DATABASE is an ordinary one: it reads the view of the messages and changes none", source: guarantees + " §Messages",
+		id: "database-role", rule: "the role of env.DATABASE is an ordinary one: it reads the view of the messages and changes none", source: guarantees + ", Messages",
 		app: "database", production: true, queues: []string{"orders"},
 	}
 	c.drive = func(r *run) {
@@ -269,7 +269,7 @@ func appRole() testCase {
 
 // outbound lets a Worker try a server on a private address.
 func outbound(id, rule string, production bool, http, tcp string) testCase {
-	c := testCase{id: id, rule: rule, source: "ARCHITECTURE.md", app: "outbound", production: production}
+	c := testCase{id: id, rule: rule, source: guarantees + ", Resources", app: "outbound", production: production}
 	c.drive = func(r *run) {
 		var answer struct{ HTTP, TCP string }
 		r.ask("/", &answer)

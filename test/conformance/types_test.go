@@ -11,7 +11,7 @@ import (
 // typed is a case of the types fixture: it sends the bodies that the fixture has for a binding, and is judged by what
 // the handler made of them.
 func typed(id, rule, bindingName string, want []string, wrongs ...wrong) testCase {
-	c := testCase{id: id, rule: rule, source: cloudflare + " §1.5", app: "types", queues: []string{id}, wrong: wrongs}
+	c := testCase{id: id, rule: rule, source: cloudflare + ", JavaScript APIs", app: "types", queues: []string{id}, wrong: wrongs}
 	c.drive = func(r *run) {
 		r.post("/"+bindingName, nil)
 		r.batches(1)
@@ -58,7 +58,7 @@ var messageID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 func fields() testCase {
 	c := testCase{
 		id: "form-fields", rule: "each message has an id of 32 hexadecimal digits of its own and the time of its send, and the batch the queue's name",
-		source: cloudflare + " §1.10", app: "plan", queues: []string{"fields"},
+		source: cloudflare + ", JavaScript APIs", app: "plan", queues: []string{"fields"},
 	}
 	c.drive = func(r *run) {
 		r.fact("before", time.Now().UnixMilli())
@@ -110,7 +110,7 @@ func (c *collector) queueOf(queueName string) string {
 func entrypoint() testCase {
 	c := testCase{
 		id: "form-entrypoint", rule: "a WorkerEntrypoint class handles batches with its own env, ctx and private fields, and its acks and retries count",
-		source: cloudflare + " §1.1", app: "entrypoint", queues: []string{"entrypoint"},
+		source: cloudflare + ", JavaScript APIs", app: "entrypoint", queues: []string{"entrypoint"},
 	}
 	c.drive = func(r *run) {
 		r.post("/", nil)
@@ -131,7 +131,7 @@ func entrypoint() testCase {
 func serviceWorker() testCase {
 	c := testCase{
 		id: "form-service-worker", rule: "a service worker handles the queue event; before 2024-03-18 bodies are cloned, not turned into JSON",
-		source: cloudflare + " §1.1, §1.2", app: "serviceworker", queues: []string{"serviceworker"},
+		source: cloudflare + ", JavaScript APIs; Workers docs, Compatibility flags", app: "serviceworker", queues: []string{"serviceworker"},
 	}
 	c.drive = func(r *run) {
 		r.post("/", nil)

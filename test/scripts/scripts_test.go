@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("PORT", freePort(t))
+			env.Setenv("OPERATOR", freePort(t))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -21,6 +21,12 @@ func TestContract(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
+			TryEnqueue: func(_ *testing.T, queueName, body string) string {
+				if err := db.Enqueue(queueName, body, 0); err != nil {
+					return err.Error()
+				}
+				return ""
+			},
 			Sever: func(*testing.T) { db.Crash(nil) },
 		}
 	})

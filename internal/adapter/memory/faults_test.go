@@ -44,7 +44,7 @@ func TestCrashDecidesAboutWritesUnderWay(t *testing.T) {
 				db, s, own := owner(t)
 				db.SetFaults(func(string) memory.Fault { return memory.Fault{Before: time.Second} })
 				outcome := make(chan error, 1)
-				go func() { outcome <- s.Append(t.Context(), row(1)) }()
+				go func() { outcome <- s.Append(t.Context(), row(1), nil) }()
 				synctest.Wait()
 				db.Crash(func() bool { return lands })
 				<-own.Lost
@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 		var f memory.Fault
 		db.SetFaults(func(string) memory.Fault { return f })
 		f = memory.Fault{Err: broken}
-		if err := s.Append(t.Context(), row(1)); !errors.Is(err, broken) {
+		if err := s.Append(t.Context(), row(1), nil); !errors.Is(err, broken) {
 			t.Errorf("a failing call: %v", err)
 		}
 		if _, err := s.ReadReady(t.Context(), 1, 0, 10, 10, 10); !errors.Is(err, broken) {
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 		began := time.Now()
 		time.AfterFunc(time.Hour, func() { close(release) })
 		done := make(chan error, 1)
-		go func() { done <- s.Append(t.Context(), row(2)) }()
+		go func() { done <- s.Append(t.Context(), row(2), nil) }()
 		time.Sleep(time.Hour)
 		if n, _ := db.Size(); n != 0 {
 			t.Error("a call had its effect before its time")

@@ -201,7 +201,7 @@ func (s *Store) ReadDue(ctx context.Context, queueID int32, after store.Due, upT
 }
 
 // Append implements store.Store.
-func (s *Store) Append(ctx context.Context, rows []store.Row) error {
+func (s *Store) Append(ctx context.Context, rows []store.Row, usage *store.Usage) error {
 	return s.write(ctx, "Append", func() error {
 		for i := range rows {
 			q := s.db.numbered(rows[i].Queue)
@@ -220,6 +220,7 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 		for i := range rows {
 			s.db.numbered(rows[i].Queue).add(&rows[i])
 		}
+		s.db.account.put(usage)
 		return nil
 	})
 }
@@ -299,6 +300,7 @@ func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 		for _, q := range s.db.queues {
 			q.tidy()
 		}
+		s.db.account.put(change.Usage)
 		return nil
 	})
 }

@@ -16,13 +16,14 @@ const storeID = 0x6d656d6f72790001
 
 // Database holds messages. Stores are sessions on it; at most one of them is the owner.
 type Database struct {
-	mu     sync.Mutex
-	epoch  int64
-	next   int64
-	queues []*messages
-	byName map[string]*messages
-	inbox  []inboxRow
-	owner  *tenure
+	mu      sync.Mutex
+	epoch   int64
+	next    int64
+	queues  []*messages
+	byName  map[string]*messages
+	inbox   []inboxRow
+	account account
+	owner   *tenure
 	// freed is closed and replaced when the owner lets go.
 	freed   chan struct{}
 	pending []*write
@@ -96,13 +97,16 @@ func (d *Database) free() {
 	d.freed = make(chan struct{})
 }
 
-// Enqueue puts a JSON message into the inbox, as SQL does. Its queue has to exist.
+// Enqueue puts a JSON message into the inbox, as SQL does. Its queue has to exist; a refusal fails it.
 func (d *Database) Enqueue(queueName, body string, delay time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.byName[queueName]
 	if q == nil {
 		return fault.New(fault.NotFound, queue.CodeQueueNotFound, "there is no queue %q", queueName)
+	}
+	if err := d.account.refusal(); err != nil {
+		return err
 	}
 	row := inboxRow{queue: q.info.ID, body: []byte(body), sent: time.Now()}
 	if delay > 0 {

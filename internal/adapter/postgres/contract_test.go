@@ -2,12 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
 	"github.com/runlot/runlot/internal/adapter/postgres"
@@ -85,6 +87,14 @@ func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 			Another: func(t *testing.T) store.Store { return d.open(t) },
 			Enqueue: func(t *testing.T, queueName, body string, delay time.Duration) {
 				clustertest.Exec(t, app, "SELECT runlot_queue.send($1, $2, $3)", queueName, body, delay)
+			},
+			TryEnqueue: func(t *testing.T, queueName, body string) string {
+				_, err := app.Exec(t.Context(), "SELECT runlot_queue.send($1, $2)", queueName, body)
+				if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+					return refused.Code + ": " + refused.Message + " " + refused.Hint
+				}
+				clustertest.Must(t, err)
+				return ""
 			},
 			Sever: func(t *testing.T) {
 				const sql = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks

@@ -51,7 +51,7 @@ func TestServerKilledUnderSends(t *testing.T) {
 			rows[i] = store.Row{Queue: queues[0].ID, Seq: next, Format: 1, SentAt: 1, Body: []byte("1")}
 		}
 		sent[rows[0].Seq] = true
-		if err := s.Append(t.Context(), rows); err != nil {
+		if err := s.Append(t.Context(), rows, nil); err != nil {
 			break
 		}
 		acked[rows[0].Seq] = true

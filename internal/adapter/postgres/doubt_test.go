@@ -95,10 +95,10 @@ func TestAppendInDoubt(t *testing.T) {
 	for name, kind := range breakages {
 		for trigger, n := range map[string]int{insertTrigger: 3, copyTrigger: 200} {
 			t.Run(fmt.Sprintf("%s, %d rows", name, n), func(t *testing.T) {
-				clustertest.Must(t, o.Append(t.Context(), o.warm(&want)))
+				clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 				rows := o.rows(n)
 				struck := o.proxy.arm(trigger, kind)
-				clustertest.Must(t, o.Append(t.Context(), rows))
+				clustertest.Must(t, o.Append(t.Context(), rows, nil))
 				<-struck
 				want = append(want, rows...)
 				o.wantStored(t, want)
@@ -119,7 +119,7 @@ func TestCopyCutInTheMiddle(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(3_000)
 	struck := o.proxy.arm("PGCOPY", lostRequest)
-	clustertest.Must(t, o.Append(t.Context(), rows))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	<-struck
 	o.wantStored(t, rows)
 }
@@ -129,7 +129,7 @@ func TestApplyInDoubt(t *testing.T) {
 	for name, kind := range breakages {
 		t.Run(name, func(t *testing.T) {
 			rows := o.rows(5)
-			clustertest.Must(t, o.Append(t.Context(), rows))
+			clustertest.Must(t, o.Append(t.Context(), rows, nil))
 			o.next++
 			moved := o.next
 			struck := o.proxy.arm(deleteTrigger, kind)
@@ -161,7 +161,7 @@ func TestApplyInDoubt(t *testing.T) {
 func TestExpireInDoubt(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(3)
-	clustertest.Must(t, o.Append(t.Context(), rows))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	struck := o.proxy.arm(deleteTrigger, lostReply)
 	got, err := o.Expire(t.Context(), o.queue, 0, 1<<62, 2)
 	clustertest.Must(t, err)
@@ -206,7 +206,7 @@ func keysOf(rows []store.Row) []store.Key {
 // A session that still works when its connection is cut is ended before the store looks, so that it cannot commit later.
 func TestDoubtEndsTheOldSession(t *testing.T) {
 	o := newOwner(t)
-	clustertest.Must(t, o.Append(t.Context(), o.rows(1)))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 	before := o.stored(t)
 	watch := o.d.connect(t)
 	writer := clustertest.One[int32](t, watch, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'INSERT INTO runlot_queue.message%'`)
@@ -216,7 +216,7 @@ func TestDoubtEndsTheOldSession(t *testing.T) {
 	rows := o.rows(2)
 	struck := o.proxy.arm(insertTrigger, cutAtOnce)
 	done := make(chan error, 1)
-	go func() { done <- o.Append(t.Context(), rows) }()
+	go func() { done <- o.Append(t.Context(), rows, nil) }()
 	<-struck
 	// The repeated Append waits for the lock; the session that waited before it is gone.
 	const waiting = `SELECT coalesce(array_agg(pid), '{}') FROM pg_locks WHERE relation = 'runlot_queue.message'::regclass AND NOT granted`
@@ -251,7 +251,7 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 	app := o.d.app(t)
 	giveUp := func(t *testing.T, trigger string, write func(ctx context.Context) error) {
 		t.Helper()
-		clustertest.Must(t, o.Append(t.Context(), o.warm(&want)))
+		clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		struck := o.proxy.arm(trigger, lostReply)
@@ -266,14 +266,14 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 			t.Fatalf("a write that was given up: %v, want a fault of kind unavailable", err)
 		}
 		o.proxy.setRefuse(false)
-		clustertest.Must(t, o.Append(t.Context(), o.warm(&want)))
+		clustertest.Must(t, o.Append(t.Context(), o.warm(&want), nil))
 		o.wantStored(t, want)
 	}
 	t.Run("append", func(t *testing.T) {
 		rows := o.rows(100)
-		giveUp(t, copyTrigger, func(ctx context.Context) error { return o.Append(ctx, rows) })
+		giveUp(t, copyTrigger, func(ctx context.Context) error { return o.Append(ctx, rows, nil) })
 		// The same rows may be appended again.
-		clustertest.Must(t, o.Append(t.Context(), rows))
+		clustertest.Must(t, o.Append(t.Context(), rows, nil))
 		clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	})
 	t.Run("drain", func(t *testing.T) {
@@ -296,10 +296,10 @@ func TestGivenUpIsTakenBack(t *testing.T) {
 func TestFrozenOwnerIsFenced(t *testing.T) {
 	o := newOwner(t)
 	rows := o.rows(2)
-	clustertest.Must(t, o.Append(t.Context(), rows[:1]))
+	clustertest.Must(t, o.Append(t.Context(), rows[:1], nil))
 	o.proxy.freeze()
 	done := make(chan error, 1)
-	go func() { done <- o.Append(t.Context(), rows[1:]) }()
+	go func() { done <- o.Append(t.Context(), rows[1:], nil) }()
 	// The server ends the session of a machine that is gone; here it is ended by hand.
 	admin := o.d.connect(t)
 	clustertest.Exec(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted
@@ -329,11 +329,11 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 // A session that is opened after another node has raised the epoch refuses to write, even before its store has noticed.
 func TestEpochFencesNewSessions(t *testing.T) {
 	o := newOwner(t)
-	clustertest.Must(t, o.Append(t.Context(), o.rows(1)))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 	before := o.stored(t)
 	clustertest.Exec(t, o.d.connect(t), "UPDATE runlot_queue.owner SET epoch = epoch + 1")
 	struck := o.proxy.arm(insertTrigger, lostRequest)
-	err := o.Append(t.Context(), o.rows(1))
+	err := o.Append(t.Context(), o.rows(1), nil)
 	<-struck
 	if fault.From(err).Code != store.CodeOwnershipLost {
 		t.Errorf("a write under an old epoch: %v", fault.Detail(err))

@@ -90,13 +90,13 @@ func TestCommitsAreSynchronous(t *testing.T) {
 	clustertest.Exec(t, conn, "ALTER ROLE "+pgx.Identifier{d.access.Owner.User}.Sanitize()+" SET synchronous_commit = off")
 	o := &owner{Store: d.open(t), d: d}
 	o.acquire(t)
-	clustertest.Must(t, o.Append(t.Context(), o.rows(1)))
+	clustertest.Must(t, o.Append(t.Context(), o.rows(1), nil))
 	clustertest.Exec(t, conn, `CREATE TABLE runlot_queue.witness (setting text);
 		CREATE FUNCTION runlot_queue.witness() RETURNS trigger LANGUAGE plpgsql AS
 			'BEGIN INSERT INTO runlot_queue.witness VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END';
 		CREATE TRIGGER witness AFTER INSERT OR DELETE ON runlot_queue.message EXECUTE FUNCTION runlot_queue.witness()`)
 	rows := o.rows(1)
-	clustertest.Must(t, o.Append(t.Context(), rows))
+	clustertest.Must(t, o.Append(t.Context(), rows, nil))
 	clustertest.Must(t, o.Apply(t.Context(), &store.Change{Delete: keysOf(rows)}))
 	if got := clustertest.One[[]string](t, conn, "SELECT array_agg(setting) FROM runlot_queue.witness"); !slices.Equal(got, []string{"on", "on"}) {
 		t.Errorf("writes ran with synchronous_commit %v", got)

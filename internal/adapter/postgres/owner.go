@@ -11,6 +11,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -34,6 +35,8 @@ type tenure struct {
 	settler   *writer
 	// inbox is used by the adder alone.
 	inbox inboxMark
+	// swept is used by the settler alone.
+	swept *usage.Swept
 }
 
 func (t *tenure) name() string { return session.OwnerName + strconv.FormatInt(t.epoch, 10) }
@@ -70,7 +73,7 @@ func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (store.Ownership, 
 	if err != nil {
 		return store.Ownership{}, err
 	}
-	t := &tenure{epoch: row.Epoch, conn: conn}
+	t := &tenure{epoch: row.Epoch, conn: conn, swept: usage.NewSwept()}
 	if _, err := conn.Exec(ctx, "SELECT set_config('application_name', $1, false)", t.name()); err != nil {
 		return store.Ownership{}, err
 	}

@@ -145,17 +145,19 @@ func (p *proxy) serve(client net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer client.Close()
-		p.pump(server, client, func([]byte) bool {
+		p.pump(server, client, func(b []byte) (pass, more bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			return !silent
+			// What comes before the end of the reply, as the answer to the beginning of a COPY does, asks for the rest of the
+			// request.
+			return !silent, !silent || !readyForQuery(b)
 		})
 	})
-	p.pump(client, server, func(b []byte) bool {
+	p.pump(client, server, func(b []byte) (pass, more bool) {
 		switch p.strike(b) {
 		case lostRequest:
 			_ = server.Close()
-			return false
+			return false, false
 		case lostReply:
 			mu.Lock()
 			silent = true
@@ -166,9 +168,9 @@ func (p *proxy) serve(client net.Conn) {
 			_ = client.Close()
 			hold := make([]byte, 1)
 			_, _ = io.ReadFull(server, hold)
-			return false
+			return false, false
 		}
-		return true
+		return true, true
 	})
 	_ = server.Close()
 	both.Wait()
@@ -186,8 +188,14 @@ func (p *proxy) strike(b []byte) breakage {
 	return p.kind
 }
 
-// pump copies until one side ends or pass says no.
-func (p *proxy) pump(from, to net.Conn, pass func(b []byte) bool) {
+// readyForQuery reports whether a server has nothing more to say until it is asked again.
+func readyForQuery(b []byte) bool {
+	const size = len("Z\x00\x00\x00\x05I")
+	return len(b) >= size && bytes.HasPrefix(b[len(b)-size:], []byte("Z\x00\x00\x00\x05"))
+}
+
+// pump copies until one side ends; judge says of each piece whether it passes and whether more may follow.
+func (p *proxy) pump(from, to net.Conn, judge func(b []byte) (pass, more bool)) {
 	buf := make([]byte, 1<<20)
 	for {
 		n, err := from.Read(buf)
@@ -198,11 +206,14 @@ func (p *proxy) pump(from, to net.Conn, pass func(b []byte) bool) {
 			<-frozen
 		}
 		if n > 0 {
-			if !pass(buf[:n]) {
+			pass, more := judge(buf[:n])
+			if !more {
 				return
 			}
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
+			if pass {
+				if _, err := to.Write(buf[:n]); err != nil {
+					return
+				}
 			}
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {

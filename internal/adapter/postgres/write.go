@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/usage"
+	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -25,6 +27,7 @@ const (
 	stmtDrain  = "runlot_drain"
 	stmtRange  = "runlot_range"
 	stmtReturn = "runlot_return"
+	stmtUsage  = "runlot_usage"
 )
 
 var statements = map[string]string{
@@ -45,6 +48,7 @@ var statements = map[string]string{
 	stmtDrain:  drainSQL,
 	stmtRange:  rangeSQL,
 	stmtReturn: returnSQL,
+	stmtUsage:  usage.Insert,
 }
 
 // copyRows is the number of rows from which on COPY beats INSERT … SELECT unnest: it costs a second round trip and a parse,
@@ -57,7 +61,7 @@ const copySQL = `COPY runlot_queue.message (` + messageColumns + `) FROM STDIN W
 var binaryFormat = []int16{pgtype.BinaryFormatCode}
 
 // Append inserts rows in one transaction.
-func (s *Store) Append(ctx context.Context, rows []store.Row) error {
+func (s *Store) Append(ctx context.Context, rows []store.Row, entry *store.Usage) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -67,10 +71,15 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 			if len(rows) < copyRows {
 				return w.pipeline(ctx, func(p *pgconn.Pipeline) {
 					p.SendQueryPrepared(stmtInsert, w.frame.rowArrays(rows), binaryFormat, binaryFormat)
+					sendUsage(p, entry)
 				})
 			}
 			w.frame.buf = putCopy(w.frame.buf, rows)
-			_, err := w.conn.PgConn().CopyFrom(ctx, bytes.NewReader(w.frame.buf), copySQL)
+			sql := copySQL
+			if entry != nil {
+				sql = usage.Before(entry, copySQL)
+			}
+			_, err := w.conn.PgConn().CopyFrom(ctx, bytes.NewReader(w.frame.buf), sql)
 			return err
 		},
 		// The rows came in one transaction and nobody knows of them yet, so the first stands for all.
@@ -78,15 +87,28 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 			err = w.conn.QueryRow(ctx, stmtExists, rows[0].Queue, rows[0].Seq).Scan(&landed)
 			return landed, err
 		},
-		undo: undoAppend(rows),
+		undo: undoAppend(rows, entry),
 	})
 }
 
-func undoAppend(rows []store.Row) func(ctx context.Context, w *writer) error {
+func undoAppend(rows []store.Row, entry *store.Usage) func(ctx context.Context, w *writer) error {
+	// The caller's memory is used for something else by then.
+	var counted *store.Usage
+	if entry != nil {
+		kept := *entry
+		counted = &kept
+	}
 	return func(ctx context.Context, w *writer) error {
 		keys := make([]store.Key, len(rows))
+		written := int64(0)
 		for i := range rows {
 			keys[i] = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+			written += queue.Operations(len(rows[i].Body))
+		}
+		if counted != nil {
+			if err := usage.Undo(ctx, w.conn, counted, written); err != nil {
+				return err
+			}
 		}
 		return w.apply(ctx, &store.Change{Delete: keys})
 	}
@@ -113,6 +135,7 @@ func (w *writer) apply(ctx context.Context, change *store.Change) error {
 		if len(change.Move) > 0 {
 			p.SendQueryPrepared(stmtMove, f.moveParams(change.Move), binaryFormat, nil)
 		}
+		sendUsage(p, change.Usage)
 	})
 }
 

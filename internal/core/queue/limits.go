@@ -118,8 +118,65 @@ const (
 	ExpireRows  = 1_000
 	ExpireEvery = time.Minute
 	ExpirePause = 100 * time.Millisecond
+	// UsageEvery is how long counted deliveries, SQL sends and expiries wait in memory before they are written. UsageDays is
+	// how long the counts of a day are kept.
+	UsageEvery = time.Second
+	UsageDays  = 30
+	// OperationsWarning is the part of the daily cap, in percent, at which a warning is due.
+	OperationsWarning = 90
+	// SpaceEvery is the pause between two looks at the space of a database that has a bound, SpacePause the shortest pause
+	// when there is a reason to look again.
+	SpaceEvery = 10 * time.Second
+	SpacePause = time.Second
+	// CompactEvery is the shortest pause between two tries to give back the space of deleted messages of a full database.
+	CompactEvery = 15 * time.Second
+	// SizeMargin is how far below its size cap a database takes no more sends, at most SizeMarginPart percent of the cap: what
+	// is stored has to be settled, which writes too.
+	SizeMargin     = 64 << 20
+	SizeMarginPart = 5
+	// MinSizeCap is the lowest size cap that a database may have: an empty one has about 8 MiB.
+	MinSizeCap = 16 << 20
+	// DiskReserve is the free space of the disk under the embedded PostgreSQL from which on it takes no more sends.
+	DiskReserve = 256 << 20
 	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
 	ReleaseTime = 2 * time.Second
+)
+
+// Bounds of the records of batches.
+const (
+	// RecordsKept and RecordAge are how many records of a queue are kept, and for how long: whichever is less.
+	RecordsKept = 10_000
+	RecordAge   = 7 * 24 * time.Hour
+	// RecordEvery is how long records are gathered for one write, RecordRows and RecordBytes how many fit into one.
+	RecordEvery = 500 * time.Millisecond
+	RecordRows  = 1_000
+	RecordBytes = 1 << 20
+	// RecordLinger is how long a record waits at least for the last lines that its handler logged.
+	RecordLinger = 100 * time.Millisecond
+	// RecordBuffer bounds the records in memory that are not written yet, in bytes, per database.
+	RecordBuffer = 16 << 20
+	// RecordTime bounds one write or read, RecordStopTime the last writes at a stop.
+	RecordTime     = 10 * time.Second
+	RecordStopTime = 2 * time.Second
+	// RecordPruneRows is the most records that one transaction deletes; RecordSweepEvery is the pause between two looks for
+	// old ones.
+	RecordPruneRows  = 2_000
+	RecordSweepEvery = time.Minute
+	// RecordText and RecordStack bound the texts of a record, in bytes, and RecordWarnings the number of its warnings.
+	RecordText     = 1 << 10
+	RecordStack    = 4 << 10
+	RecordWarnings = 10
+	// RecordLines and RecordLogBytes bound what is kept of what one handler call logged; RecordLogBuffer bounds the lines in
+	// memory that wait for their record, in bytes, per database.
+	RecordLines     = 50
+	RecordLogBytes  = 8 << 10
+	RecordLogBuffer = 4 << 20
+	// RecordPage is the most records of one page of a list.
+	RecordPage = 500
+	// RecordFollow is how many records wait for one subscriber; past it the oldest go, and are counted.
+	RecordFollow = 1_000
+	// RecordConnections bounds the connections that write and read records, per database.
+	RecordConnections = 2
 )
 
 // Bounds of the runtime.
@@ -254,6 +311,8 @@ type Limits struct {
 	MaxRetries int
 	// DefaultBackoff is the wait of a consumer that names none.
 	DefaultBackoff Backoff
+	// DailyOperations is the daily cap of a database for which no other is set; 0 is none.
+	DailyOperations int64
 }
 
 // LimitsOf returns the limits of a dialect.
@@ -263,7 +322,7 @@ func LimitsOf(d Dialect) Limits {
 	}
 	return Limits{
 		MessageBytes: 128 << 10, BatchBytes: 256 << 10, MaxRetries: 10,
-		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour},
+		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour}, DailyOperations: 1_000_000,
 	}
 }
 

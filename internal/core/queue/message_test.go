@@ -137,7 +137,7 @@ func TestValidNameIsItsRule(t *testing.T) {
 func TestLimitsOfDialects(t *testing.T) {
 	runlot := Limits{
 		MessageBytes: 131_072, BatchBytes: 262_144, MaxRetries: 10,
-		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour},
+		DefaultBackoff: Backoff{First: 10 * time.Second, Max: time.Hour}, DailyOperations: 1_000_000,
 	}
 	if got := LimitsOf(Runlot); got != runlot {
 		t.Errorf("runlot: %+v", got)

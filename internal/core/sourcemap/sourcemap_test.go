@@ -272,3 +272,20 @@ func FuzzParse(f *testing.F) {
 		m.Stack(stack)
 	})
 }
+
+// FuzzMapText reads any text as a source map, and a stack through it: lines stay lines.
+func FuzzMapText(f *testing.F) {
+	f.Add([]byte(`{"version":3,"sourceRoot":"/x/","sources":["a.ts",null],"names":["n"],"mappings":"AAAA;AACAA"}`), "Error: x\n    at f (file:///bundle/main.mjs:1:1) {")
+	f.Add([]byte(`{"version":3,"sections":[]}`), "main.mjs:0:0\nmain.mjs:99999999999999999999:1")
+	f.Add([]byte(`{"version":2}`), "")
+	f.Fuzz(func(t *testing.T, text []byte, stack string) {
+		m, err := Parse("main.mjs", text)
+		if err != nil {
+			return
+		}
+		mapped, location := m.Stack(stack)
+		if strings.Count(mapped, "\n") < strings.Count(stack, "\n") || location != "" && mapped == stack {
+			t.Errorf("stack %q became %q, at %q", stack, mapped, location)
+		}
+	})
+}

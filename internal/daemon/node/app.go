@@ -15,6 +15,8 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/sourcemap"
+	"github.com/runlot/runlot/internal/daemon/history"
+	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
 	"github.com/runlot/runlot/internal/server/ingress"
@@ -153,6 +155,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.mu.Lock()
 	a.live = v
 	a.mu.Unlock()
+	a.n.bound(a, v.Manifest)
 	a.updateConsumers(ctx, v.Manifest, db)
 	a.n.release(a, v)
 	return err
@@ -179,7 +182,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	spec := workerd.Spec{
 		App: m.Name, Version: v.ID, Manifest: m, Bundle: loaded.Bundle, Secrets: loaded.Secrets,
-		Public: true, AllowPrivate: a.n.o.AllowPrivate, Develop: a.n.o.Develop, Dir: RunDir(a.n.o.State),
+		Public: true, AllowPrivate: a.n.o.AllowPrivate, Develop: a.n.o.Develop, Dir: state.RunDir(a.n.o.State),
 		Log: func(line workerd.Line) { a.n.o.Observer.Line(m.Name, &line) },
 	}
 	if a.n.inOrder != nil {
@@ -193,6 +196,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 		return nil, err
 	}
 	if db != nil {
+		spec.Log = history.Lines(db.records, spec.Log)
 		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Log: a.log})
 		if m.DatabaseBinding != "" {
 			spec.Database = db.app.Load()
@@ -283,7 +287,7 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: a.n.records, log: a.log,
+			recorder: history.Recorder{Observer: a.n.records, Ledger: db.records}, log: a.log,
 		}
 		switch {
 		case a.process != nil:
@@ -335,4 +339,5 @@ func (a *App) Stop() {
 	defer cancel()
 	a.sup.Stop(ctx)
 	a.n.release(a, nil)
+	a.n.bound(a, nil)
 }

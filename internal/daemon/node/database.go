@@ -11,7 +11,10 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
+	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
 // database is the queues of one PostgreSQL database: it keeps a broker running over it, and starts another when the
@@ -21,6 +24,10 @@ type database struct {
 	open   func(ctx context.Context) (Store, workerd.Database, error)
 	log    *slog.Logger
 	notice func(text string)
+	space  usage.Bounds
+
+	// records is the history of the batches, for as long as the database is in use.
+	records *ledger.Ledger
 
 	// app is how the app reaches the database, as of the last time that it was opened.
 	app atomic.Pointer[workerd.Database]
@@ -28,6 +35,7 @@ type database struct {
 	mu     sync.Mutex
 	queues []string       // every queue that was declared, so that the next broker knows them; guarded by mu
 	broker *broker.Broker // nil while there is none; guarded by mu
+	daily  int64          // the daily cap of operations; guarded by mu
 	change chan struct{}  // closed and replaced whenever broker changes; guarded by mu
 
 	stop context.CancelFunc
@@ -35,7 +43,8 @@ type database struct {
 }
 
 func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (Store, workerd.Database, error)) *database {
-	return &database{name: name, open: open, log: log.With("database", name), notice: notice, change: make(chan struct{})}
+	log = log.With("database", name)
+	return &database{name: name, open: open, log: log, notice: notice, records: ledger.New(log), change: make(chan struct{})}
 }
 
 // Start opens the database and returns when its queues can be used. It fails when the first try fails for a reason that
@@ -47,6 +56,7 @@ func (d *database) Start(ctx context.Context) error {
 	}
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop, d.done = stop, make(chan struct{})
+	d.records.Start()
 	d.set(b)
 	go d.run(runCtx, b, closeStore)
 	return nil
@@ -55,11 +65,15 @@ func (d *database) Start(ctx context.Context) error {
 // run owns the broker: it waits for its end and starts the next one.
 func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func()) {
 	defer close(d.done)
+	defer d.stopRecords()
 	for {
 		select {
 		case <-ctx.Done():
 			d.set(nil)
-			err := d.stopBroker(b, closeStore)
+			err := d.stopBroker(b, func() {
+				d.stopRecords()
+				closeStore()
+			})
 			if f := fault.From(err); f != nil && f.Code == broker.CodeUnsettled {
 				d.notice("database " + d.name + ": " + f.Message)
 			}
@@ -97,8 +111,14 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 		return nil, nil, err
 	}
 	d.app.Store(&app)
+	d.records.Attach(store.Records())
 	closeStore := func() { d.closeStore(store) }
-	b := broker.New(broker.Options{Store: store, Log: d.log})
+	d.mu.Lock()
+	daily := d.daily
+	d.mu.Unlock()
+	b := broker.New(broker.Options{
+		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice},
+	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)
 		return nil, nil, err
@@ -114,11 +134,19 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 }
 
 func (d *database) closeStore(store Store) {
+	d.records.Detach()
 	ctx, cancel := context.WithTimeout(context.Background(), queue.ReleaseTime)
 	defer cancel()
 	if err := store.Close(ctx); err != nil {
 		d.log.Debug("the database's connections did not close cleanly", "error", fault.Detail(err))
 	}
+}
+
+// stopRecords writes the last records, within bounds.
+func (d *database) stopRecords() {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.RecordStopTime)
+	defer cancel()
+	d.records.Stop(ctx)
 }
 
 // stopBroker stops a broker. Its dispatchers have waited for their settlements before; what the database does not take in as
@@ -147,8 +175,21 @@ func (d *database) set(b *broker.Broker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.broker = b
+	if b != nil {
+		b.SetDailyOperations(d.daily) // it may have been changed since b was made
+	}
 	close(d.change)
 	d.change = make(chan struct{})
+}
+
+// SetDailyOperations changes the daily cap, now and under every later broker.
+func (d *database) SetDailyOperations(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.daily != n && d.broker != nil {
+		d.broker.SetDailyOperations(n)
+	}
+	d.daily = n
 }
 
 // live waits for a broker until ctx ends.

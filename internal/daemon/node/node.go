@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,10 +12,13 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -36,10 +38,12 @@ type Observer interface {
 // Store is a store that holds connections.
 type Store interface {
 	store.Store
+	// Records is where the history of the batches is kept.
+	Records() ledger.Store
 	Close(ctx context.Context) error
 }
 
-// Options are what a Node needs; all fields but DatabaseURLs and Store are required.
+// Options are what a Node needs; all fields but DatabaseURLs, Caps and Store are required.
 type Options struct {
 	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
 	Workerd  string
@@ -49,6 +53,8 @@ type Options struct {
 	// DatabaseURLs are PostgreSQL servers of the user's own by database name; the name "" stands for any database. A
 	// database without one is kept in the embedded PostgreSQL.
 	DatabaseURLs map[string]string
+	// Caps bound the databases.
+	Caps caps.Settings
 	// Store, when set, opens the store of a database in place of PostgreSQL's.
 	Store func(ctx context.Context, database string) (Store, error)
 	// AllowPrivate lets Workers reach private addresses too.
@@ -76,13 +82,14 @@ type Node struct {
 	isolations map[string]*dispatch.Isolation // by app; guarded by mu
 	databases  map[string]*database           // by name; guarded by mu
 	holders    map[string]*App                // who consumes "database/queue"; guarded by mu
+	uses       map[*App]*app.Manifest         // what each app runs; guarded by mu
 }
 
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
 		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), budget: dispatch.NewBudget(queue.DispatchBytes),
-		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{},
+		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	n.records = o.Observer
 	if o.Develop {
@@ -109,16 +116,11 @@ func (n *Node) Stop() {
 	}
 }
 
-// RunDir is where the processes of a state folder keep their files; it is emptied before each start.
-func RunDir(state string) string { return filepath.Join(state, "run") }
-
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
 
-// Access is how a database is reached that no app needs to name.
-func (n *Node) Access(ctx context.Context, name string) (servers.Access, error) {
-	return n.servers.Open(ctx, name)
-}
+// ControlURL is how the database of what is known of the apps is reached.
+func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
 
 // databaseOf returns the app's database, opened if it has to be; nil when the app has none.
 func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, error) {
@@ -131,6 +133,8 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 		return db, nil
 	}
 	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
+	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -156,7 +160,7 @@ func (n *Node) opener(name string) func(context.Context) (Store, workerd.Databas
 		if err != nil {
 			host = "unknown"
 		}
-		store, err := postgres.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
+		store, err := history.Open(ctx, postgres.Options{URL: a.URL, AppRole: a.AppRole, Node: host, Log: n.o.Log})
 		if err != nil {
 			return nil, workerd.Database{}, err
 		}

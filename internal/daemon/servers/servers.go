@@ -88,6 +88,29 @@ func (s *Servers) Open(ctx context.Context, name string) (Access, error) {
 	}, nil
 }
 
+// ControlDatabase is the name of the database of what celld knows of its apps. No app may have it.
+const ControlDatabase = "celld"
+
+// Control returns how to reach the database of what celld knows of its apps: one of its own, or, where the user has one
+// server with one database, that.
+func (s *Servers) Control(ctx context.Context) (url string, err error) {
+	if url, ok := s.o.URLs[ControlDatabase]; ok {
+		return url, nil
+	}
+	if url, ok := s.o.URLs[""]; ok {
+		return url, nil
+	}
+	c, err := s.cluster(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, err := c.EnsureDatabase(ctx, ControlDatabase)
+	if err != nil {
+		return "", err
+	}
+	return a.OwnerURL(), nil
+}
+
 // claim takes the URL for any database for the first name that comes.
 func (s *Servers) claim(name string) error {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 func keeper(t *testing.T) *access.Keeper {
 	t.Helper()
 	a := clustertest.NewDatabase(t)
-	s, err := control.Open(t.Context(), a.OwnerURL())
+	s, err := control.Open(t.Context(), func(context.Context) (string, error) { return a.OwnerURL(), nil })
 	if err != nil {
 		t.Fatal(fault.Detail(err))
 	}

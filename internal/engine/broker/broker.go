@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
 )
 
 // Broker is the one owner of a database's queues, from Start to Stop or to the loss of the ownership. A Broker runs once;
@@ -48,6 +49,8 @@ type Broker struct {
 	settles settleList
 	// unsettled counts the messages whose settlement was given up; it belongs to the settle goroutine until that has ended.
 	unsettled int
+	// guard counts operations and refuses sends at the bounds.
+	guard *usage.Guard
 	// book holds what is known of every queue.
 	book *backlog.Book
 	// counted is closed when the messages that were there at the start are in the counts of the queues.
@@ -90,6 +93,7 @@ func New(o Options) *Broker {
 	}
 	b.work, b.end = context.WithCancelCause(context.Background())
 	b.book = backlog.New(backlog.Options{Reader: o.Store, Bounds: bounds.window(), Log: log, Refusal: b.settles.refusal})
+	b.guard = usage.New(usage.Options{Account: o.Store, Log: log, DailyOperations: o.DailyOperations, Space: o.Space, Observer: o.Observer})
 	b.sends.closed = errNotRunning
 	b.settles.closed = errNotRunning
 	return b
@@ -137,6 +141,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		}
 		err = b.reserve(ctx, time.Now(), own.NextSeq+1, queue.SeqReserve)
 	}
+	if err == nil {
+		err = b.guard.Begin(ctx)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("load the queues: %w", err), b.release(ctx))
 	}
@@ -148,6 +155,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	b.others.Go(func() { b.book.WakeLoop(b.work) })
 	b.others.Go(b.sweepLoop)
 	b.others.Go(b.watch)
+	b.others.Go(func() { b.guard.Loop(b.work) })
 	for range queue.LaneReaders {
 		b.others.Go(func() { b.book.FillLoop(b.work) })
 	}
@@ -248,7 +256,7 @@ func (b *Broker) stop(ctx context.Context) error {
 	defer cancel()
 	var err error
 	if !lost {
-		err = b.saveMarks(ctx)
+		err = errors.Join(b.saveMarks(ctx), b.guard.Save(ctx))
 	}
 	return errors.Join(b.unsettledFault(), err, b.release(ctx))
 }

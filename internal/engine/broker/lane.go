@@ -7,6 +7,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
 )
 
 // Lane is a consumer's access to one queue: its supply of batches, and the way to settle them.
@@ -14,6 +15,7 @@ type Lane struct {
 	*backlog.Lane
 	q       *backlog.Queue
 	settles *settleList
+	guard   *usage.Guard
 }
 
 // Lane opens a lane of a queue. The caller closes it.
@@ -26,7 +28,16 @@ func (b *Broker) Lane(queueName string) (*Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lane{Lane: l, q: q, settles: &b.settles}, nil
+	return &Lane{Lane: l, q: q, settles: &b.settles, guard: b.guard}, nil
+}
+
+// Next is that of the backlog's lane, with the delivery counted.
+func (l *Lane) Next(ctx context.Context, size int, wait time.Duration) (*queue.Batch, error) {
+	batch, err := l.Lane.Next(ctx, size, wait)
+	if err == nil {
+		l.guard.Delivered(batch)
+	}
+	return batch, err
 }
 
 // Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:

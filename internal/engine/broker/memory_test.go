@@ -46,7 +46,7 @@ func (s *vastStore) Counts(context.Context) (map[int32]store.Count, error) {
 }
 
 // Append takes everything and keeps nothing.
-func (*vastStore) Append(context.Context, []store.Row) error { return nil }
+func (*vastStore) Append(context.Context, []store.Row, *store.Usage) error { return nil }
 
 func (s *vastStore) row(number int64) store.Row {
 	return store.Row{Queue: vastQueue, Seq: s.first + number, Format: queue.JSON, SentAt: s.first >> store.SeqBits, Body: make([]byte, vastBody)}

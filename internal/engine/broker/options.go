@@ -6,6 +6,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/broker/window"
 )
 
@@ -18,6 +19,12 @@ type Options struct {
 	// Bounds are the sizes of what is held in memory and of what goes to the store at once. A field that is 0 takes the
 	// constant of the same name in core/queue; tests make them tiny.
 	Bounds Bounds
+	// DailyOperations is the most operations of a day that sends may use up, until SetDailyOperations; 0 is no cap.
+	DailyOperations int64
+	// Space limits the space of the database.
+	Space usage.Bounds
+	// Observer is told when one of the two is near or reached; nil is nobody.
+	Observer usage.Observer
 }
 
 // Bounds are described at the constants of core/queue that have the same names.

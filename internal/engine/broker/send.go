@@ -23,6 +23,8 @@ type call struct {
 	drafts []queue.Draft
 	// size is the bytes of the bodies with their overhead.
 	size int
+	// operations is what writing the messages counts; 0 once it was counted.
+	operations int64
 	// done gets the outcome once.
 	done chan error
 	// gone is set when the caller no longer waits: what is not sent yet need not be.
@@ -96,7 +98,7 @@ const sendMetricsAge = time.Second
 // with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
 //
 // Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
-// (10104) for a queue that was not declared; Limit and Invalid for what no store takes; what the store refuses. After an
+// (10104) for a queue that was not declared; Limit (queue_ops_cap, database_full) at the bounds of the options; Limit and Invalid for what no store takes; what the store refuses. After an
 // Unavailable or the end of ctx the messages may still have been accepted, all or none.
 func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
 	q, err := b.book.Named(queueName)
@@ -109,6 +111,7 @@ func (b *Broker) Send(ctx context.Context, queueName string, drafts []queue.Draf
 			return queue.Metrics{}, err
 		}
 		c.size += len(drafts[i].Body) + queue.RowOverhead
+		c.operations += queue.Operations(len(drafts[i].Body))
 	}
 	if len(drafts) == 0 || len(drafts) > b.bounds.GroupRows {
 		return queue.Metrics{}, fault.New(fault.Limit, queue.CodeBatchCount,
@@ -143,12 +146,17 @@ func checkDraft(i int, d *queue.Draft) error {
 
 var errSendTimeout = errors.New("the commit took too long")
 
-// commitCall waits for room, hands c to the flusher and waits for its outcome.
+// commitCall asks for what the messages cost, waits for room, hands c to the flusher and waits for its outcome.
 func (b *Broker) commitCall(ctx context.Context, c *call) error {
+	if err := b.guard.Admit(c.operations); err != nil {
+		return err
+	}
 	if err := b.waiting.Acquire(ctx, int64(c.size)); err != nil {
+		b.guard.Release(c.operations)
 		return context.Cause(ctx)
 	}
 	if err := b.sends.add(c); err != nil {
+		b.guard.Release(c.operations)
 		b.waiting.Release(int64(c.size))
 		return err
 	}
@@ -164,6 +172,7 @@ func (b *Broker) commitCall(ctx context.Context, c *call) error {
 // answer tells the caller the outcome and makes room for others.
 func (b *Broker) answer(calls []*call, err error) {
 	for _, c := range calls {
+		b.guard.Release(c.operations)
 		c.done <- err
 		b.waiting.Release(int64(c.size))
 	}
@@ -174,6 +183,7 @@ type flusher struct {
 	b         *Broker
 	group     []*call
 	rows      []store.Row
+	usage     store.Usage
 	nextDrain time.Time
 	drainWait pace.Backoff
 }
@@ -242,15 +252,19 @@ func (f *flusher) commit(calls []*call) ([]*call, error) {
 		if len(calls) == 0 {
 			return nil, nil
 		}
+		operations, size := cost(calls)
 		err := f.stamp(calls)
 		if err == nil {
-			err = b.store.Append(b.work, f.rows)
+			f.usage = b.guard.Sending(operations)
+			err = b.store.Append(b.work, f.rows, &f.usage)
 		}
 		switch {
 		case err == nil:
+			b.guard.Sent(&f.usage, operations, size)
 			now := time.Now()
 			rows := f.rows
 			for _, c := range calls {
+				c.operations = 0
 				c.q.Publish(rows[:len(c.drafts)], now)
 				rows = rows[len(c.drafts):]
 			}
@@ -336,6 +350,7 @@ func (f *flusher) drain() time.Duration {
 	f.drainWait = pace.Backoff{}
 	full := len(rows) >= b.bounds.InboxRows || bodies(rows) >= queue.ReadBytes/2
 	now := time.Now()
+	b.guard.Drained(rows)
 	for len(rows) > 0 {
 		n := 1
 		for n < len(rows) && rows[n].Queue == rows[0].Queue {

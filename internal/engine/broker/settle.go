@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
 )
 
 // settlement is a batch whose decisions wait to be carried out.
@@ -273,6 +274,7 @@ func (s *settler) fill(group []*settlement, moves int) error {
 	}
 	c := &s.change
 	c.Delete, c.Retry, c.Move = c.Delete[:0], c.Retry[:0], c.Move[:0]
+	var count usage.Count
 	for _, one := range group {
 		floor := one.q.DueFloor()
 		for i := range one.decisions {
@@ -290,16 +292,20 @@ func (s *settler) fill(group []*settlement, moves int) error {
 			case queue.DeadLetter:
 				c.Move = append(c.Move, store.Move{From: key, To: store.Key{Queue: one.dead.ID, Seq: seq}})
 				seq++
+				count.Written += queue.Operations(one.lease.Size(i))
 			case queue.Ack, queue.Drop:
 				c.Delete = append(c.Delete, key)
+				count.Deleted += queue.Operations(one.lease.Size(i))
 			}
 		}
 	}
+	c.Usage = s.b.guard.Settling(count)
 	return nil
 }
 
 // tell brings the books up to what was committed and calls done.
 func (s *settler) tell(group []*settlement) {
+	s.b.guard.Settled(s.change.Usage)
 	now := time.Now()
 	retries, moves := s.change.Retry, s.change.Move
 	for _, one := range group {

@@ -148,6 +148,7 @@ func (b *Broker) expire(q *backlog.Queue) (more bool, err error) {
 	}
 	more = len(gone) >= b.bounds.ExpireRows
 	q.Expire(gone, before, more, now)
+	b.guard.Expired(gone)
 	if len(gone) > 0 {
 		b.log.Info("messages outlived their retention", "queue", q.Name, "messages", len(gone))
 	}

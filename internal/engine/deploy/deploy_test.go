@@ -89,7 +89,7 @@ func newWorld(t *testing.T) *world {
 // restart forgets all but what is in the database.
 func (w *world) restart() {
 	w.t.Helper()
-	s, err := control.Open(w.t.Context(), w.url)
+	s, err := control.Open(w.t.Context(), func(context.Context) (string, error) { return w.url, nil })
 	w.must(err)
 	w.t.Cleanup(s.Close)
 	seal, err := sealer.Open(filepath.Join(w.t.TempDir(), "key"))

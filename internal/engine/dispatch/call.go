@@ -221,14 +221,20 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-// count adds up the decisions, which are in the order of their messages.
+// count adds up the decisions, which are in the order of their messages, and notes what was not simply acked.
 func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 	for i := range decisions {
+		spent := decisions[i].Failures > messages[i].Failures
+		if decisions[i].Verdict != queue.Ack {
+			r.Fates = append(r.Fates, Fate{
+				ID: messages[i].ID, Verdict: decisions[i].Verdict, Spent: spent, Attempt: messages[i].Attempts(), Delay: decisions[i].Delay,
+			})
+		}
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
 		case queue.Retry:
-			if decisions[i].Failures > messages[i].Failures {
+			if spent {
 				r.Retried++
 			} else {
 				r.Redelivered++

@@ -161,7 +161,13 @@ func TestHowCallsEnd(t *testing.T) {
 					t.Errorf("record %+v", r)
 				}
 				want := counts{}
+				var fates []dispatch.Fate
 				for _, d := range test.decisions {
+					if d.Verdict != queue.Ack {
+						fates = append(fates, dispatch.Fate{
+							ID: queue.NewID(1, d.Seq), Verdict: d.Verdict, Spent: d.Failures > 0, Attempt: 1, Delay: d.Delay,
+						})
+					}
 					switch {
 					case d.Verdict == queue.Ack:
 						want.acked++
@@ -173,6 +179,9 @@ func TestHowCallsEnd(t *testing.T) {
 				}
 				if got := (counts{r.Acked, r.Retried, r.Redelivered}); got != want || r.Delivered != 2 || r.Dead+r.Dropped != 0 {
 					t.Errorf("counts of %+v, want %+v", r, want)
+				}
+				if diff := cmp.Diff(fates, r.Fates); diff != "" {
+					t.Errorf("fates: %s", diff)
 				}
 				got := []queue.Decision{b.lane.decided()[1], b.lane.decided()[2]}
 				if diff := cmp.Diff(test.decisions, got); diff != "" {

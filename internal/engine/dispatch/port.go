@@ -88,6 +88,20 @@ type Record struct {
 	Error    *Exception
 	Reason   string
 	Warnings []string
+	// Fates are the messages that were not simply acked, in the order of the batch.
+	Fates []Fate
+}
+
+// Fate is what a batch meant for one message that was not simply acked.
+type Fate struct {
+	ID      queue.ID
+	Verdict queue.Verdict
+	// Spent says that the delivery spent a retry.
+	Spent bool
+	// Attempt is this delivery counted, from 1.
+	Attempt int
+	// Delay is the wait before the next delivery of what is retried.
+	Delay time.Duration
 }
 
 // Recorder takes the record of every batch that a runtime was called for, unless its process was gone already. It must

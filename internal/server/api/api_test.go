@@ -66,7 +66,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := control.Open(t.Context(), clustertest.NewDatabase(t).OwnerURL())
+	a := clustertest.NewDatabase(t)
+	store, err := control.Open(t.Context(), func(context.Context) (string, error) { return a.OwnerURL(), nil })
 	if err != nil {
 		t.Fatal(fault.Detail(err))
 	}

@@ -30,9 +30,10 @@ var (
 	_ access.Store = (*Store)(nil)
 )
 
-// Open brings the schema runlot_control up to date and returns the store.
-func Open(ctx context.Context, url string) (*Store, error) {
-	config, err := session.Parse(url)
+// Open brings the schema runlot_control up to date and returns the store. The address is asked for at each connection: a
+// server that was started again may have moved.
+func Open(ctx context.Context, address func(context.Context) (url string, err error)) (*Store, error) {
+	config, err := locate(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +46,26 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	pool.ConnConfig = config.Copy()
 	pool.MaxConns, pool.MinConns = queue.ControlConnections, 0
+	pool.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		now, err := locate(ctx, address)
+		if err == nil {
+			*c = *now
+		}
+		return err
+	}
 	p, err := pgxpool.NewWithConfig(ctx, pool)
 	if err != nil {
 		return nil, session.Classify(err)
 	}
 	return &Store{p}, nil
+}
+
+func locate(ctx context.Context, address func(context.Context) (string, error)) (*pgx.ConnConfig, error) {
+	url, err := address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return session.Parse(url)
 }
 
 func upgrade(ctx context.Context, config *pgx.ConnConfig) error {

@@ -30,10 +30,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func at(url string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return url, nil }
+}
+
 func open(t *testing.T) (store *control.Store, url string) {
 	t.Helper()
 	a := clustertest.NewDatabase(t)
-	s, err := control.Open(t.Context(), a.OwnerURL())
+	s, err := control.Open(t.Context(), at(a.OwnerURL()))
 	must(t, err)
 	t.Cleanup(s.Close)
 	return s, a.OwnerURL()
@@ -69,7 +73,7 @@ func TestAVersionComesBackAsItWasStored(t *testing.T) {
 	if v.Number != 1 || v.ID == "" {
 		t.Fatalf("version %+v", v)
 	}
-	again, err := control.Open(t.Context(), url)
+	again, err := control.Open(t.Context(), at(url))
 	must(t, err)
 	defer again.Close()
 	got, err := again.Version(t.Context(), "shop", v.ID)
@@ -238,6 +242,6 @@ func TestADatabaseOfANewerProgramIsRefused(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	_, err = conn.Exec(t.Context(), "INSERT INTO runlot_control.schema_version (version_id, is_applied) VALUES (99, true)")
 	must(t, err)
-	_, err = control.Open(t.Context(), url)
+	_, err = control.Open(t.Context(), at(url))
 	code(t, err, "database_schema_newer")
 }

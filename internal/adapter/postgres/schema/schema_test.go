@@ -35,8 +35,11 @@ func TestRightsOfTheAppRole(t *testing.T) {
 	app := clustertest.Connect(t, access.AppURL())
 	clustertest.Exec(t, app, sendSQL, "jobs", "1")
 	clustertest.Exec(t, app, "SELECT id, body FROM runlot_queue.messages")
+	clustertest.Exec(t, app, "SELECT id, outcome FROM runlot_queue.batches")
+	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_fates")
 	for _, sql := range []string{
 		"SELECT 1 FROM runlot_queue.message", "SELECT 1 FROM runlot_queue.inbox", "SELECT 1 FROM runlot_queue.queue",
+		"SELECT 1 FROM runlot_queue.batch", "SELECT 1 FROM runlot_queue.batch_held", "DELETE FROM runlot_queue.batches",
 		"SELECT 1 FROM runlot_queue.owner", "SELECT 1 FROM runlot_queue.schema_version",
 		"INSERT INTO runlot_queue.inbox (sent_at, queue_id, body) VALUES (now(), 1, '1')",
 		"DELETE FROM runlot_queue.messages", "UPDATE runlot_queue.owner SET epoch = 0", "TRUNCATE runlot_queue.message",

@@ -102,7 +102,9 @@ func Start(stderr string, state *os.ProcessState, m MapStack) *fault.Error {
 	}
 	mapped, location := Map(m, text)
 	first, rest, _ := strings.Cut(mapped, "\n")
-	first = strings.TrimPrefix(first, "Uncaught ")
+	if first = strings.TrimSpace(strings.TrimPrefix(first, "Uncaught")); first == "" {
+		first = "an error without a message" // as of: throw ""
+	}
 	message := first
 	if location != "" {
 		message = location + ": " + first

@@ -36,6 +36,12 @@ var dialects = []perDialect{
 	{"BatchBytes", func(d queue.Dialect) string { return size(queue.LimitsOf(d).BatchBytes) }, "memory: the sum of the bodies of one `sendBatch` call"},
 	{"MaxRetries", func(d queue.Dialect) string { return number(queue.LimitsOf(d).MaxRetries) }, "the consumer's other messages: the most retries that a consumer may name"},
 	{"DefaultBackoff", func(d queue.Dialect) string { return backoff(queue.LimitsOf(d).DefaultBackoff) }, "what the handler calls: the wait before a retry of a consumer that names none"},
+	{"DailyOperations", func(d queue.Dialect) string {
+		if n := queue.LimitsOf(d).DailyOperations; n > 0 {
+			return number(int(n)) + " a database"
+		}
+		return "none"
+	}, "the database and the bill: operations a day; sends beyond it fail with `queue_ops_cap` until 00:00 UTC"},
 	{"HandlerTime", func(d queue.Dialect) string {
 		if d == queue.Wrangler {
 			return span.Text(queue.WranglerHandlerTime)
@@ -46,6 +52,7 @@ var dialects = []perDialect{
 
 const (
 	bytesUnit = "bytes"
+	records   = "records"
 	messages  = "messages"
 	mebibytes = "MiB"
 )
@@ -101,6 +108,16 @@ var sections = []section{
 			{"ExpireRows", queue.ExpireRows, messages, "latency: one step of deleting what outlived its retention"},
 			{"ExpireEvery", queue.ExpireEvery, "", "the database: the pause between two looks at a queue that holds messages"},
 			{"ExpirePause", queue.ExpirePause, "", "deliveries: the pause between two steps while there is more to delete"},
+			{"UsageEvery", queue.UsageEvery, "", "the database: how long counted deliveries wait in memory; a crash forgets at most these"},
+			{"UsageDays", queue.UsageDays, "days kept", "the database: how long the operation counts of a day are kept"},
+			{"OperationsWarning", queue.OperationsWarning, "percent", "the operator: the part of the daily cap at which a warning comes"},
+			{"SpaceEvery", queue.SpaceEvery, "", "the database: the pause between two looks at the space of one with a bound"},
+			{"SpacePause", queue.SpacePause, "", "the same: the shortest pause"},
+			{"CompactEvery", queue.CompactEvery, "", "the database: the pause between two tries to give back the space of deleted messages while it is full"},
+			{"SizeMargin", queue.SizeMargin, bytesUnit, "settling: how far below its size cap a database takes no more sends"},
+			{"SizeMarginPart", queue.SizeMarginPart, "percent of the cap", "small size caps: the same, at most"},
+			{"MinSizeCap", queue.MinSizeCap, bytesUnit, "the operator: a lower size cap would refuse every send"},
+			{"DiskReserve", queue.DiskReserve, bytesUnit, "settling: the free space of the embedded PostgreSQL's disk from which on it takes no more sends"},
 			{"ReleaseTime", queue.ReleaseTime, "", "the operator: how long a broker stopped in haste takes to give its ownership back"},
 			{"StoreConnectTime", queue.StoreConnectTime, "", "callers: the opening of a connection to the database"},
 			{"StorePingEvery", queue.StorePingEvery, "", "the next owner: the rhythm of the check that the owner's session lives"},
@@ -118,6 +135,32 @@ var sections = []section{
 			{"ErrorBackoffFirst", queue.ErrorBackoffFirst, "", "a version that cannot run: the first pause of its queue after an error, doubling"},
 			{"ErrorBackoffMax", queue.ErrorBackoffMax, "", "the same: the longest pause"},
 			{"SettleGrace", queue.SettleGrace, "", "finished work: how long a stopping dispatcher waits for its last commits, and after it its database; what is not saved then is delivered again"},
+		},
+	},
+	{
+		title: "Records of batches",
+		intro: "What is kept of each batch, in the queue's database. They are not settings.",
+		limits: []limit{
+			{"RecordsKept", queue.RecordsKept, records, "the disk: what is kept of one queue"},
+			{"RecordAge", queue.RecordAge, "", "the same, in time; whichever is less"},
+			{"RecordEvery", queue.RecordEvery, "", "the database: how long records are gathered for one write; a crash loses them"},
+			{"RecordRows", queue.RecordRows, records, "memory: one write"},
+			{"RecordBytes", queue.RecordBytes, bytesUnit, "the same, in bytes"},
+			{"RecordLinger", queue.RecordLinger, "", "logs: how long a record waits at least for the last lines of its handler"},
+			{"RecordBuffer", queue.RecordBuffer, bytesUnit, "memory: records that are not written yet, per database; past it they are only counted"},
+			{"RecordTime", queue.RecordTime, "", "the writer and readers: a database that does not answer"},
+			{"RecordStopTime", queue.RecordStopTime, "", "who waits for the stop: the last writes"},
+			{"RecordPruneRows", queue.RecordPruneRows, records, "the database: what one transaction deletes"},
+			{"RecordSweepEvery", queue.RecordSweepEvery, "", "the database: the pause between two looks for old records"},
+			{"RecordText", queue.RecordText, bytesUnit, "the disk: each text of a record; the rest is cut off"},
+			{"RecordStack", queue.RecordStack, bytesUnit, "the disk: the stack of an error"},
+			{"RecordWarnings", queue.RecordWarnings, "warnings", "the disk: the warnings of one batch"},
+			{"RecordLines", queue.RecordLines, "lines", "the disk: what is kept of what one handler call logged"},
+			{"RecordLogBytes", queue.RecordLogBytes, bytesUnit, "the same, in bytes"},
+			{"RecordLogBuffer", queue.RecordLogBuffer, bytesUnit, "memory: lines that wait for their record, per database; past it the oldest go"},
+			{"RecordPage", queue.RecordPage, records, "memory: one page of a list"},
+			{"RecordFollow", queue.RecordFollow, records, "memory: what waits for one that follows; past it the oldest are skipped, and counted"},
+			{"RecordConnections", queue.RecordConnections, connectionsUnit, "the database: connections that write and read records, per database"},
 		},
 	},
 	{

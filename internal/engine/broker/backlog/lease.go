@@ -69,6 +69,9 @@ func (l *Lease) row(queueID int32, i int) store.Row {
 // the answer, so it needs no lock of whoever keeps that away.
 func (l *Lease) Expired(i int) bool { return l.gone != nil && l.gone[i] }
 
+// Size is the bytes of the body of message i.
+func (l *Lease) Size(i int) int { return len(l.batch.Messages[i].Body) }
+
 // lease takes n messages, or one suspect, out of the window for a call. mu is held.
 func (q *Queue) lease(wt *waiter, n int, suspect bool, now time.Time) *Lease {
 	l := &Lease{win: q.win, lane: wt.lane}

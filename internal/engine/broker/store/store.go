@@ -75,6 +75,8 @@ type Change struct {
 	Delete []Key
 	Retry  []Retry
 	Move   []Move
+	// Usage, if it is not nil, is the entry of the operation count that the change brings about.
+	Usage *Usage
 }
 
 // QueueInfo is a queue as the store knows it.
@@ -124,6 +126,7 @@ const CodeOwnershipLost = "ownership_lost"
 // an Expire and the rest are not taken back, but may be repeated as often as needed. A write without the ownership fails
 // with CodeOwnershipLost; reads need no ownership.
 type Store interface {
+	Account
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)
@@ -133,8 +136,9 @@ type Store interface {
 	Declare(ctx context.Context, names []string) ([]QueueInfo, error)
 	// Queues returns every queue.
 	Queues(ctx context.Context) ([]QueueInfo, error)
-	// Append inserts rows in one transaction. Only one Append or Drain runs at a time, so rows commit in order of Seq.
-	Append(ctx context.Context, rows []Row) error
+	// Append inserts rows in one transaction, with the entry of the operation count that they bring about; nil is none. Only
+	// one Append or Drain runs at a time, so rows commit in order of Seq.
+	Append(ctx context.Context, rows []Row, usage *Usage) error
 	// Drain moves up to limit rows that SQL enqueued, and about queue.ReadBytes of bodies, from the inbox into their queues,
 	// in one transaction, in the order in which they were enqueued, numbered from first, and returns them; none when the inbox
 	// is empty. The send time is that of the call, but not after now. A delay counts from the call, and ends at now at the

@@ -34,7 +34,7 @@ func testAppendFields(t *testing.T, s *Subject) {
 	early.SentAt, early.VisibleAt = 1, 1
 	rows := []store.Row{full, largest, text, empty, early}
 	for _, group := range [][]store.Row{rows, repeat(b, rows, 40)} {
-		check(t, s.Store.Append(t.Context(), group))
+		check(t, s.Store.Append(t.Context(), group, nil))
 		got := b.all(t, 0)
 		slices.SortFunc(got, func(a, b store.Row) int { return int(a.Seq - b.Seq) })
 		same(t, fmt.Sprintf("%d rows", len(group)), got, group)
@@ -64,7 +64,7 @@ func testAppendSizes(t *testing.T, s *Subject) {
 			rows[i] = b.row(i%2, `"x"`)
 			want[i%2] = append(want[i%2], rows[i])
 		}
-		check(t, s.Store.Append(t.Context(), rows))
+		check(t, s.Store.Append(t.Context(), rows, nil))
 	}
 	for i := range want {
 		same(t, b.queues[i].Name, b.all(t, i), want[i])
@@ -80,7 +80,7 @@ func testAppendAtomic(t *testing.T, s *Subject) {
 			rows = append(rows, b.row(0, "1"))
 		}
 		rows[n-1].Seq = first[0].Seq
-		if err := s.Store.Append(t.Context(), rows); err == nil {
+		if err := s.Store.Append(t.Context(), rows, nil); err == nil {
 			t.Fatalf("a Seq was taken twice in a group of %d", n)
 		}
 		same(t, "after a refused group", b.all(t, 0), first)
@@ -94,7 +94,7 @@ func testAppendEndedContext(t *testing.T, s *Subject) {
 	first := b.rows(t, 0, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Store.Append(ctx, []store.Row{b.row(0, "1")}); fault.KindOf(err) != fault.Unavailable {
+	if err := s.Store.Append(ctx, []store.Row{b.row(0, "1")}, nil); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("append with an ended context: %v, want a fault of kind unavailable", err)
 	}
 	if err := s.Store.Apply(ctx, &store.Change{Delete: keys(first)}); fault.KindOf(err) != fault.Unavailable {
@@ -109,7 +109,7 @@ func testReadReady(t *testing.T, s *Subject) {
 	b.rows(t, 1, 3)
 	late := b.row(0, "1")
 	late.VisibleAt = 5
-	check(t, s.Store.Append(t.Context(), []store.Row{late}))
+	check(t, s.Store.Append(t.Context(), []store.Row{late}, nil))
 	after := b.rows(t, 0, 2)
 	check(t, s.Store.Apply(t.Context(), &store.Change{Delete: keys(rows[4:5])}))
 	rows = append(slices.Delete(slices.Clone(rows), 4, 5), after...)
@@ -147,7 +147,7 @@ func sized(t *testing.T, b *bench, delayed bool, sizes ...int) []store.Row {
 			rows[i].VisibleAt = int64(1_000 + i)
 		}
 	}
-	check(t, b.Store.Append(t.Context(), rows))
+	check(t, b.Store.Append(t.Context(), rows, nil))
 	return rows
 }
 
@@ -199,7 +199,7 @@ func testReadDue(t *testing.T, s *Subject) {
 		r.VisibleAt = at
 		rows = append(rows, r)
 	}
-	check(t, s.Store.Append(t.Context(), append(slices.Clone(rows), other)))
+	check(t, s.Store.Append(t.Context(), append(slices.Clone(rows), other), nil))
 	rows = []store.Row{rows[1], rows[5], rows[2], rows[3], rows[0], rows[4]}
 	at := func(i int) store.Due { return store.Due{VisibleAt: rows[i].VisibleAt, Seq: rows[i].Seq} }
 	for _, c := range []struct {
@@ -264,7 +264,7 @@ func testApplyMove(t *testing.T, s *Subject) {
 	rows := b.rows(t, 0, 3)
 	tired := b.row(0, "1")
 	tired.Failures, tired.Losses, tired.VisibleAt, tired.Format = 4, 1, 10, queue.Text
-	check(t, s.Store.Append(t.Context(), []store.Row{tired}))
+	check(t, s.Store.Append(t.Context(), []store.Row{tired}, nil))
 	move := func(r store.Row, to int) (store.Move, store.Row) {
 		b.next++
 		moved := r
@@ -401,7 +401,7 @@ func testConcurrent(t *testing.T, s *Subject) {
 			for i := range rows {
 				rows[i] = b.row(0, "1")
 			}
-			if err := s.Store.Append(t.Context(), rows); err != nil {
+			if err := s.Store.Append(t.Context(), rows, nil); err != nil {
 				t.Error(err)
 				return
 			}

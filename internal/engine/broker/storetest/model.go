@@ -65,7 +65,7 @@ func (m *model) appendRows(rt *rapid.T) {
 		}
 		rows[i] = r
 	}
-	if err := m.store.Append(m.t.Context(), rows); err != nil {
+	if err := m.store.Append(m.t.Context(), rows, nil); err != nil {
 		rt.Fatal(err)
 	}
 	for _, r := range rows {

@@ -82,13 +82,15 @@ func writes(t *testing.T, s store.Store, id int32, seq int64) map[string]error {
 	_, drain := s.Drain(ctx, seq+1, time.Now(), 10)
 	_, expire := s.Expire(ctx, id, 0, endOfSeq, 10)
 	return map[string]error{
-		"Reserve":   s.Reserve(ctx, seq),
-		"Declare":   declare,
-		"Append":    s.Append(ctx, []store.Row{{Queue: id, Seq: seq, Format: 1, SentAt: 1, Body: []byte("1")}}),
-		"Drain":     drain,
-		"Apply":     s.Apply(ctx, &store.Change{Delete: []store.Key{{Queue: id, Seq: 1}}}),
-		"SaveMarks": s.SaveMarks(ctx, []store.Mark{{Queue: id, ReadyMark: 1, DueMark: 1}}),
-		"Expire":    expire,
+		"Reserve":    s.Reserve(ctx, seq),
+		"Declare":    declare,
+		"Append":     s.Append(ctx, []store.Row{{Queue: id, Seq: seq, Format: 1, SentAt: 1, Body: []byte("1")}}, nil),
+		"Drain":      drain,
+		"Apply":      s.Apply(ctx, &store.Change{Delete: []store.Key{{Queue: id, Seq: 1}}}),
+		"SaveMarks":  s.SaveMarks(ctx, []store.Mark{{Queue: id, ReadyMark: 1, DueMark: 1}}),
+		"Expire":     expire,
+		"SaveUsage":  s.SaveUsage(ctx, nil, 0),
+		"SetRefusal": s.SetRefusal(ctx, store.Refusal{Code: "late"}),
 	}
 }
 

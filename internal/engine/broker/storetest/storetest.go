@@ -24,6 +24,8 @@ type Subject struct {
 	Another func(t *testing.T) store.Store
 	// Enqueue puts a JSON message into the inbox and commits, as SQL does.
 	Enqueue func(t *testing.T, queueName, body string, delay time.Duration)
+	// TryEnqueue does the same without a delay where it may be refused, and returns the text of the refusal; "" when there is none.
+	TryEnqueue func(t *testing.T, queueName, body string) string
 	// Sever ends the session on which the ownership of Store rests, as a broken connection does.
 	Sever func(t *testing.T)
 }
@@ -65,6 +67,10 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"DrainDelays", testDrainDelay},
 		{"DrainIsBoundedInBytes", testDrainBytes},
 		{"ExpireRange", testExpire},
+		{"UsageIsOfTheCommit", testUsageOfCommit},
+		{"UsageIsKeptAndSwept", testUsageKept},
+		{"RefusalStopsSQL", testRefusal},
+		{"SizeGrows", testSize},
 		{"SnapshotStandsStill", testSnapshot},
 		{"ConcurrentUse", testConcurrent},
 		{"Model", testModel},
@@ -108,7 +114,7 @@ func (b *bench) rows(t *testing.T, queueIndex, n int) []store.Row {
 	for i := range rows {
 		rows[i] = b.row(queueIndex, fmt.Sprintf(`{"n":%d}`, i))
 	}
-	check(t, b.Store.Append(t.Context(), rows))
+	check(t, b.Store.Append(t.Context(), rows, nil))
 	return rows
 }
 

@@ -1,4 +1,5 @@
-package daemon
+// Package state is the folder that holds everything that lasts: who uses it, and what is in it.
+package state
 
 import (
 	"context"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/daemon/node"
 )
 
 const (
@@ -24,43 +24,62 @@ const (
 	leftoverEvery = 20 * time.Millisecond
 )
 
-// prepareState makes the state folder, takes it for this process, empties it when that is wanted, and hides it from git.
-// Nothing in it is touched while another process uses it.
-func (d *Daemon) prepareState() error {
-	state := d.o.State
-	if d.o.Clean {
+// Folder is a state folder that this process uses, and no other.
+type Folder struct {
+	Dir  string
+	lock *os.File
+	// leftover says that the process that used it before was killed.
+	leftover bool
+}
+
+// RunDir is where the processes of a state folder keep their files; it is emptied by Open.
+func RunDir(dir string) string { return filepath.Join(dir, "run") }
+
+// Open makes the state folder if it is new, takes it for this process, empties it when clean is set, and hides it from
+// git. Nothing in it is touched while another process uses it. The caller closes it.
+func Open(state string, clean bool) (*Folder, error) {
+	if clean {
 		if err := ours(state); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
 	if err := os.MkdirAll(state, 0o711); err != nil {
-		return stateFault(state, err)
+		return nil, unusable(state, err)
 	}
-	var err error
-	if d.lock, err = cluster.LockFolder(state); err != nil {
-		return err
+	lock, err := cluster.LockFolder(state)
+	if err != nil {
+		return nil, err
 	}
-	if d.o.Clean {
-		if err := empty(state); err != nil {
-			return stateFault(state, err)
+	f := &Folder{Dir: state, lock: lock}
+	if err := f.prepare(clean); err != nil {
+		f.Close()
+		return nil, unusable(state, err)
+	}
+	return f, nil
+}
+
+func (f *Folder) prepare(clean bool) error {
+	if clean {
+		if err := empty(f.Dir); err != nil {
+			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(state, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return stateFault(state, err)
+	if err := os.WriteFile(filepath.Join(f.Dir, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+		return err
 	}
-	run := node.RunDir(state)
+	run := RunDir(f.Dir)
 	// A process that stops takes its workers' folders with it.
 	left, err := os.ReadDir(run)
-	d.leftover = err == nil && len(left) > 0
+	f.leftover = err == nil && len(left) > 0
 	if err := os.RemoveAll(run); err != nil {
-		return stateFault(state, err)
+		return err
 	}
-	if err := os.Mkdir(run, 0o700); err != nil {
-		return stateFault(state, err)
-	}
-	return nil
+	return os.Mkdir(run, 0o700)
 }
+
+// Close lets another process use the folder.
+func (f *Folder) Close() { _ = f.lock.Close() }
 
 // ours refuses a folder that does not look like the state of this program. One that is missing is fine.
 func ours(state string) error {
@@ -69,7 +88,7 @@ func ours(state string) error {
 		return nil
 	}
 	if err != nil {
-		return stateFault(state, err)
+		return unusable(state, err)
 	}
 	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, lockName: true}
 	for _, e := range entries {
@@ -98,7 +117,7 @@ func empty(state string) error {
 	return nil
 }
 
-func stateFault(state string, err error) error {
+func unusable(state string, err error) error {
 	reason := err
 	if p, ok := errors.AsType[*os.PathError](err); ok {
 		reason = p.Err
@@ -107,16 +126,16 @@ func stateFault(state string, err error) error {
 		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
 }
 
-// listen takes a public address. The workers of a process that was killed end with it, but hold its ports until the
+// Listen takes a TCP address. The workers of a process that was killed end with it, but hold its ports until the
 // kernel is done with them: after such an end a port in use is tried again for a moment.
-func (d *Daemon) listen(ctx context.Context, address string) (net.Listener, error) {
+func (f *Folder) Listen(ctx context.Context, address string) (net.Listener, error) {
 	patience := time.NewTimer(leftoverTime)
 	defer patience.Stop()
 	tick := time.NewTicker(leftoverEvery)
 	defer tick.Stop()
 	for {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if !d.leftover || !errors.Is(err, syscall.EADDRINUSE) {
+		if !f.leftover || !errors.Is(err, syscall.EADDRINUSE) {
 			return listener, err
 		}
 		select {

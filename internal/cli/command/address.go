@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"regexp"
@@ -23,16 +23,16 @@ func quoted(given string) string {
 // databaseAddress matches the address of a database, with mistakes in it.
 var databaseAddress = regexp.MustCompile(`(?i)postgres(ql)?:|password *=`)
 
-// misplaced refuses the address of a database where another value belongs: in the error that would follow it could be
+// Misplaced refuses the address of a database where another value belongs: in the error that would follow it could be
 // read, password and all.
-func misplaced(c *cobra.Command, given []string) error {
+func Misplaced(c *cobra.Command, given []string) error {
 	if slices.ContainsFunc(given, databaseAddress.MatchString) {
-		return usage("%s takes no address of a database; give it with --database-url", c.CommandPath())
+		return Usage("%s takes no address of a database; give it with --database-url", c.CommandPath())
 	}
 	var err error
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && databaseAddress.MatchString(f.Value.String()) {
-			err = usage("--%s takes no address of a database; give it with --database-url", f.Name)
+			err = Usage("--%s takes no address of a database; give it with --database-url", f.Name)
 		}
 	})
 	return err

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/runlot/runlot/internal/cli/command"
+
+	"github.com/spf13/cobra"
+
+	"github.com/runlot/runlot/internal/cli/setting"
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/daemon/celld"
+)
+
+// celldCommand is the daemon itself, with the commands about it.
+func celldCommand(version string) (*cobra.Command, *setting.Set) {
+	s := &celld.Settings{Version: version}
+	var urls []string
+	var capped bounds
+	var config, level string
+	c := &cobra.Command{
+		Use:   "celld",
+		Short: "Run deployed Workers apps with their queues for good",
+		Long: `celld keeps the apps running that "runlot deploy" gives it: their requests on a
+public address, by host name; their queues from PostgreSQL; and an API for
+"runlot" on an operator address. Apps without work are parked and wake when a
+request or a message comes.
+
+A first SIGTERM stops it cleanly: nothing more is taken, what is in flight
+finishes within 30 seconds, and the rest is delivered again by the next start. A
+second one ends it at once.
+
+Each setting is a flag, an environment variable (CELLD_LISTEN) or a line of the
+TOML file that --config names (listen = ":8787"), in that order.`,
+		Example: `  celld --data /var/lib/celld
+  celld --data /var/lib/celld --listen :80 --public-url http://{app}.example.com
+
+  # a PostgreSQL of your own, 15 or newer
+  celld --data /var/lib/celld --database-url postgres://me@db/mine`,
+	}
+	f := c.Flags()
+	f.StringVar(&s.Data, "data", "", "`FOLDER` of everything that lasts (required)")
+	f.StringVar(&s.Listen, "listen", "127.0.0.1:8787", "`ADDRESS` for the public, all apps by host name\n")
+	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the API\n")
+	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
+	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
+	capped.define(f)
+	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
+	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
+	f.StringVar(&level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
+	set := setting.New("CELLD_", f)
+	set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
+	f.StringVarP(&config, "config", "c", "", "`FILE` of settings, in TOML")
+	c.RunE = func(c *cobra.Command, given []string) error {
+		if len(given) > 0 || c.Flags().NFlag() == 0 && os.Getenv(set.Variable("data")) == "" {
+			return command.HelpOrUnknown(c, given)
+		}
+		if err := set.Read(os.Environ(), config); err != nil {
+			return err
+		}
+		if s.Data == "" {
+			return command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
+		}
+		if s.ParkAfter < 0 {
+			return command.Usage("--park-after takes a time of 0 or more, not %s", s.ParkAfter)
+		}
+		var err error
+		if s.DatabaseURLs, err = databaseURLs(urls); err != nil {
+			return err
+		}
+		if err = s.Caps.Set(capped.operations, capped.sizes); err != nil {
+			return err
+		}
+		if s.Log, err = daemonLog(command.Stderr(c), level); err != nil {
+			return err
+		}
+		s.Ready = func(r celld.Ready) { sayReady(command.Stdout(c), s.Log, r) }
+		return celld.Run(c.Context(), s)
+	}
+	command.Must(c.MarkFlagDirname("data"))
+	command.Must(c.MarkFlagFilename("config", "toml"))
+	return c, set
+}
+
+// daemonLog is the daemon's one log: text on a terminal, JSON elsewhere.
+func daemonLog(stderr *os.File, level string) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, command.Usage("--log-level takes debug, info, warn or error, not %q", level)
+	}
+	options.Level = l
+	if terminal.New(stderr).Interactive {
+		return slog.New(slog.NewTextHandler(stderr, options)), nil
+	}
+	return slog.New(slog.NewJSONHandler(stderr, options)), nil
+}
+
+// sayReady tells a person how to go on, and the log that the start is over.
+func sayReady(stdout *os.File, log *slog.Logger, r celld.Ready) {
+	log.Info("ready", "public", r.Public, "operator", r.Operator, "apps", r.Apps, "running", r.Running)
+	out := terminal.New(stdout)
+	_, _ = io.WriteString(stdout, fmt.Sprintf("%s\n  public    %s\n  operator  %s\n  apps      %s\n",
+		out.Paint(terminal.Bold, "celld is ready"), r.Public, r.Operator, r.Apps))
+	if r.TokenFile != "" {
+		_, _ = fmt.Fprintf(stdout, "\nLog in with the first admin's token, and make others of it:\n  runlot login %s --token-file %s\n", r.Operator, r.TokenFile)
+	}
+}

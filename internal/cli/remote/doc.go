@@ -1,0 +1,2 @@
+// Package remote is the commands that talk to a celld through its API.
+package remote

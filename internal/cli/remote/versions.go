@@ -1,0 +1,172 @@
+package remote
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/span"
+)
+
+// Versions lists what was uploaded.
+func Versions() *cobra.Command {
+	var p project
+	var limit int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "versions",
+		Short:   "List the versions of an app",
+		Example: "  runlot versions\n  runlot versions --app my-app --limit 50",
+		Args:    command.Args(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := connect(p.server)
+			if err != nil {
+				return err
+			}
+			name, err := p.name()
+			if err != nil {
+				return err
+			}
+			versions, err := api.Versions(c.Context(), name, 0, limit)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return command.JSON(c, versions)
+			}
+			rows := make([][]terminal.Cell, 0, len(versions))
+			for i := range versions {
+				v := &versions[i]
+				live := terminal.Cell{}
+				if v.Live {
+					live = terminal.Cell{Text: "live", Style: terminal.Green}
+				}
+				row := cells(strconv.Itoa(v.Number), v.ID, ago(v.Created), v.Author, v.Message)
+				rows = append(rows, append([]terminal.Cell{row[0], live}, row[1:]...))
+			}
+			terminal.New(command.Stdout(c)).Table([]string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}, rows)
+			return nil
+		},
+	}
+	p.flags(c)
+	c.Flags().IntVar(&limit, "limit", 20, "at most `N`, the newest")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+// Rollback makes an earlier version live.
+func Rollback() *cobra.Command {
+	var p project
+	var message string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "rollback [VERSION]",
+		Short: "Make an earlier version live again",
+		Long: `rollback makes VERSION live, a number or an id of runlot versions; without one
+it is the version that was live before. The version's queues come back with it:
+consumers that it does not have stop, and their messages stay.`,
+		Example: "  runlot rollback\n  runlot rollback 12 --message \"12 was fine\"",
+		Args:    command.Args(0, 1, "version"),
+		RunE: func(c *cobra.Command, given []string) error {
+			api, err := connect(p.server)
+			if err != nil {
+				return err
+			}
+			name, err := p.name()
+			if err != nil {
+				return err
+			}
+			d := &client.Deploy{Rollback: true, Message: message}
+			if len(given) > 0 {
+				if d.Version, err = versionID(c, api, name, given[0]); err != nil {
+					return err
+				}
+			}
+			began := time.Now()
+			done, err := api.Deploy(c.Context(), name, d)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return command.JSON(c, done)
+			}
+			_, err = fmt.Fprintf(command.Stdout(c), "%s is back on version %d, in %s\n", name, done.Version.Number, span.Text(time.Since(began)))
+			return err
+		},
+	}
+	p.flags(c)
+	c.Flags().StringVarP(&message, "message", "m", "", "`TEXT` that says why")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+// versionID finds a version by its number or by the beginning of its id.
+func versionID(c *cobra.Command, api *client.Client, name, given string) (string, error) {
+	const all = 1000
+	versions, err := api.Versions(c.Context(), name, 0, all)
+	if err != nil {
+		return "", err
+	}
+	// 0 is no number of a version.
+	number, _ := strconv.Atoi(strings.TrimPrefix(given, "v"))
+	var found []string
+	for i := range versions {
+		if versions[i].Number == number || len(given) >= 8 && strings.HasPrefix(versions[i].ID, given) {
+			found = append(found, versions[i].ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fault.New(fault.NotFound, "version_unknown", "%s has no version %s", name, given).WithHint("`runlot versions` lists them")
+	default:
+		return "", fault.New(fault.Invalid, "version_ambiguous", "%d versions of %s begin with %s", len(found), name, given).WithHint("give the number")
+	}
+}
+
+// Delete stops an app and forgets it.
+func Delete() *cobra.Command {
+	var p project
+	var yes bool
+	c := &cobra.Command{
+		Use:   "delete APP",
+		Short: "Stop an app and forget it",
+		Long: `delete stops APP and forgets its versions, deployments and secrets. Its messages
+stay in its database, where another app may consume them.`,
+		Example: "  runlot delete my-app",
+		Args:    command.Args(1, 1, "name of an app"),
+		RunE: func(c *cobra.Command, given []string) error {
+			api, err := connect(p.server)
+			if err != nil {
+				return err
+			}
+			one, err := api.App(c.Context(), given[0])
+			if err != nil {
+				return err
+			}
+			question := fmt.Sprintf("Delete %s with all its versions and secrets?", one.Name)
+			if one.Messages > 0 {
+				question = fmt.Sprintf("Delete %s with all its versions and secrets? %s in its queues and will have no consumer.", one.Name, waitPlural(one.Messages))
+			}
+			if err := command.Confirm(c, yes, question); err != nil {
+				return err
+			}
+			if err := api.DeleteApp(c.Context(), one.Name); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name)
+			return err
+		},
+	}
+	serverFlag(c, &p.server)
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}

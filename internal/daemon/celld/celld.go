@@ -1,0 +1,225 @@
+package celld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/runlot/runlot/internal/adapter/binaries"
+	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/adapter/sealer"
+	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/api"
+)
+
+// account is the id of the one account in Cloudflare's paths.
+const account = "local"
+
+// Files in the data folder, beside those of package state.
+const (
+	keyFile   = "secrets.key"
+	tokenFile = "admin-token"
+)
+
+// Run starts the daemon, runs until ctx ends, and stops: it takes nothing more, lets what is in flight finish within
+// bounds, and leaves the rest to be delivered again.
+func Run(ctx context.Context, s *Settings) error {
+	data, err := filepath.Abs(s.Data)
+	if err != nil {
+		return err
+	}
+	program, err := binaries.Workerd(".")
+	if err != nil {
+		return err
+	}
+	folder, err := state.Open(data, false)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	public, operator, err := listen(ctx, s, folder)
+	if err != nil {
+		return err
+	}
+	defer public.Close()
+	defer operator.Close()
+	where, err := parsePattern(s.PublicURL, public.Addr())
+	if err != nil {
+		return err
+	}
+	n := node.New(node.Options{
+		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log},
+	})
+	defer n.Stop()
+	store, err := control.Open(ctx, n.ControlURL)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer store.Close()
+	seal, err := sealer.Open(filepath.Join(data, keyFile))
+	if err != nil {
+		return err
+	}
+	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
+	defer f.stop()
+	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
+	keeper := access.New(store)
+	ready := Ready{Public: "http://" + public.Addr().String(), Operator: "http://" + operator.Addr().String(), Apps: where.url(placeholder)}
+	if ready.TokenFile, err = firstToken(ctx, keeper, data); err != nil {
+		return stopped(ctx, err)
+	}
+	if err := engine.Resume(ctx); err != nil {
+		// What cannot run is the log's and the API's to say: the other apps do run.
+		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
+	}
+	ready.Running = len(f.all())
+	handler := api.New(api.Options{
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+	})
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
+}
+
+// stopped is nil for an error that a stop during the start brought about: it is still a clean stop.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// compile makes a manifest of an uploaded configuration.
+func compile(file string, text []byte, env string) (*app.Manifest, []string, error) {
+	m, warnings, err := config.Compile(file, text, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := make([]string, len(warnings))
+	for i := range warnings {
+		list[i] = warnings[i].String()
+	}
+	return m, list, nil
+}
+
+// firstToken makes the first admin's token when there is none at all, and returns the file that holds it.
+func firstToken(ctx context.Context, keeper *access.Keeper, data string) (path string, err error) {
+	path = filepath.Join(data, tokenFile)
+	tokens, err := keeper.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(tokens) > 0 {
+		return "", nil
+	}
+	text, _, err := keeper.Create(ctx, "the first admin", access.Admin, "", time.Time{})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		return "", fault.New(fault.Environment, "data_unusable", "the first token cannot be written to %s", path).WithCause(err)
+	}
+	return path, nil
+}
+
+// listen takes both addresses: those that systemd hands over, or those of the settings.
+func listen(ctx context.Context, s *Settings, folder *state.Folder) (public, operator net.Listener, err error) {
+	given, err := activation.ListenersWithNames()
+	if err != nil {
+		return nil, nil, fault.New(fault.Environment, "socket_activation", "the sockets that systemd hands over cannot be used").WithCause(err)
+	}
+	take := func(name, setting, address string) (net.Listener, error) {
+		if l := given[name]; len(l) > 0 && l[0] != nil {
+			return l[0], nil
+		}
+		l, err := folder.Listen(ctx, address)
+		if err == nil {
+			return l, nil
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fault.New(fault.Conflict, "port_in_use", "%s is in use", address).
+				WithHint("stop what listens there, or choose another address with --%s", setting).WithCause(err)
+		}
+		return nil, fault.New(fault.Environment, "cannot_listen", "cannot listen on %s", address).
+			WithHint("give --%s an address of this machine, like 127.0.0.1:8787 or :8787", setting).WithCause(err)
+	}
+	if public, err = take("public", "listen", s.Listen); err != nil {
+		return nil, nil, err
+	}
+	if operator, err = take("operator", "operator", s.Operator); err != nil {
+		_ = public.Close()
+		return nil, nil, err
+	}
+	return public, operator, nil
+}
+
+// doors are what the daemon answers at.
+type doors struct {
+	public, operator net.Listener
+	fleet            *fleet
+	api              http.Handler
+}
+
+// serve answers until ctx ends.
+func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
+	public := newServer(s, d.router())
+	operator := newServer(s, d.api)
+	operator.ReadTimeout = queue.APIBodyTime
+	var wg sync.WaitGroup
+	failed := make(chan error, 2)
+	for server, listener := range map[*http.Server]net.Listener{public: d.public, operator: d.operator} {
+		wg.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s is not served any more: %w", listener.Addr(), err)
+			}
+		})
+	}
+	parking, stopParking := context.WithCancel(ctx)
+	wg.Go(func() { d.fleet.park(parking) })
+	notify(s, daemon.SdNotifyReady)
+	s.Ready(ready)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	notify(s, daemon.SdNotifyStopping)
+	s.Log.Info("stopping")
+	stopParking()
+	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
+	defer cancel()
+	var stopping sync.WaitGroup
+	for _, server := range []*http.Server{public, operator} {
+		stopping.Go(func() {
+			if server.Shutdown(stopCtx) != nil {
+				_ = server.Close()
+			}
+		})
+	}
+	d.fleet.stop()
+	stopping.Wait()
+	wg.Wait()
+	return err
+}
+
+func notify(s *Settings, what string) {
+	if _, err := daemon.SdNotify(false, what); err != nil {
+		s.Log.Warn("systemd cannot be told how the daemon is doing", "error", err)
+	}
+}

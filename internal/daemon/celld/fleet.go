@@ -1,0 +1,216 @@
+package celld
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/servers"
+	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/ingress"
+)
+
+// fleet is the apps that run here. It implements deploy.Runner and api.Instance.
+type fleet struct {
+	node      *node.Node
+	pattern   pattern
+	parkAfter time.Duration
+	log       *slog.Logger
+
+	mu   sync.Mutex
+	apps map[string]*node.App // by name; guarded by mu
+}
+
+var (
+	_ deploy.Runner = (*fleet)(nil)
+	_ api.Instance  = (*fleet)(nil)
+)
+
+// Check implements deploy.Runner.
+func (f *fleet) Check(ctx context.Context, v *deploy.Version) ([]string, error) {
+	if v.Manifest.Database == servers.ControlDatabase {
+		return nil, fault.New(fault.Invalid, "database_reserved", "no app may have the database %s", servers.ControlDatabase).
+			WithHint("give it another name in %s", v.ConfigFile)
+	}
+	if err := f.node.Claimable(v.Manifest); err != nil {
+		return nil, err
+	}
+	return nil, node.Probe(ctx, f.node.Runtime(), v.Manifest, v.Bundle, v.ConfigFile)
+}
+
+func runnable(v *deploy.Runnable) *node.Version {
+	return &node.Version{ID: v.ID, Manifest: v.Manifest, Load: func(ctx context.Context) (*node.Loaded, error) {
+		loaded, err := v.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &node.Loaded{Bundle: loaded.Bundle, Secrets: loaded.Secrets}, nil
+	}}
+}
+
+// app returns an app, made if it is new.
+func (f *fleet) app(name string) (a *node.App, isNew bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a = f.apps[name]; a != nil {
+		return a, false
+	}
+	a = f.node.NewApp(name)
+	f.apps[name] = a
+	return a, true
+}
+
+// Switch implements deploy.Runner.
+func (f *fleet) Switch(ctx context.Context, v *deploy.Runnable, commit func(context.Context) error) error {
+	a, isNew := f.app(v.App)
+	committed := false
+	err := a.Deploy(ctx, runnable(v), func(ctx context.Context) error {
+		if err := commit(ctx); err != nil {
+			return err
+		}
+		committed = true
+		return nil
+	})
+	if err != nil && isNew && !committed {
+		return errors.Join(err, f.Remove(ctx, v.App))
+	}
+	return err
+}
+
+// Resume implements deploy.Runner. Where idle apps are parked, an app begins parked.
+func (f *fleet) Resume(ctx context.Context, v *deploy.Runnable) error {
+	a, _ := f.app(v.App)
+	return a.Resume(ctx, runnable(v), f.parkAfter > 0)
+}
+
+// Remove implements deploy.Runner.
+func (f *fleet) Remove(_ context.Context, appName string) error {
+	f.mu.Lock()
+	a := f.apps[appName]
+	delete(f.apps, appName)
+	f.mu.Unlock()
+	if a != nil {
+		a.Stop()
+	}
+	return nil
+}
+
+// Waiting implements deploy.Runner.
+func (f *fleet) Waiting(ctx context.Context, database, queue string) int64 {
+	return f.node.Waiting(ctx, database, queue)
+}
+
+// door is where the requests of an app go; nil for an app that is not here.
+func (f *fleet) door(name string) *ingress.Ingress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.apps[name]; a != nil {
+		return a.Door()
+	}
+	return nil
+}
+
+func (f *fleet) all() map[string]*node.App {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.apps)
+}
+
+// URLs implements api.Instance.
+func (f *fleet) URLs(appName string) []string { return []string{f.pattern.url(appName)} }
+
+// countTime is how long a list of apps waits for the messages to be counted.
+const countTime = time.Second
+
+// Apps implements api.Instance.
+func (f *fleet) Apps(ctx context.Context) (map[string]api.Running, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	running := map[string]api.Running{}
+	for name, a := range f.all() {
+		state := a.State()
+		requests, _, _ := a.Door().Activity()
+		r := api.Running{
+			State: string(state.Phase), Since: state.Since, Restarts: state.Restarts, MemoryBytes: memory(a.PID()), Requests: requests,
+		}
+		if state.Reason != nil {
+			r.Reason = fault.From(state.Reason).Error()
+		}
+		if v := a.Live(); v != nil {
+			r.Manifest = v.Manifest
+			for i := range v.Manifest.Consumers {
+				n := f.node.Waiting(ctx, v.Manifest.Database, v.Manifest.Consumers[i].Queue)
+				if n < 0 {
+					r.Messages = -1
+					break
+				}
+				r.Messages += n
+			}
+		}
+		running[name] = r
+	}
+	return running, nil
+}
+
+// memory is what a process has of the machine's memory, in bytes; 0 where that cannot be told.
+func memory(pid int) int64 {
+	if pid == 0 {
+		return 0
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	const resident = 1
+	if len(fields) <= resident {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[resident], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// park parks idle apps until ctx ends.
+func (f *fleet) park(ctx context.Context) {
+	if f.parkAfter <= 0 {
+		return
+	}
+	const looks = 10 // in the time of one park
+	tick := time.NewTicker(max(f.parkAfter/looks, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for name, a := range f.all() {
+			if a.Park(f.parkAfter) {
+				f.log.Info("an idle app is parked", "app", name)
+			}
+		}
+	}
+}
+
+// stop ends every app.
+func (f *fleet) stop() {
+	var wg sync.WaitGroup
+	for _, a := range slices.Collect(maps.Values(f.all())) {
+		wg.Go(a.Stop)
+	}
+	wg.Wait()
+}

@@ -1,0 +1,111 @@
+package celld
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/caps"
+)
+
+// Settings are what an operator chooses. Their names and meanings are in package cli, which reads them.
+type Settings struct {
+	// Data is the folder of everything that lasts.
+	Data string
+	// Listen is the public address, and Operator that of the API.
+	Listen   string
+	Operator string
+	// PublicURL is where the public reaches an app, with {app} for its name; "" is http://{app}.localhost with the port of Listen.
+	PublicURL string
+	// DatabaseURLs are PostgreSQL servers of the operator's own by database name; "" stands for any database.
+	DatabaseURLs map[string]string
+	// Caps bound the databases.
+	Caps caps.Settings
+	// ParkAfter is how long an app has nothing to do before it is parked; 0 never parks.
+	ParkAfter time.Duration
+	// AllowPrivate lets Workers reach private addresses too.
+	AllowPrivate bool
+	// Version is that of the program.
+	Version string
+	Log     *slog.Logger
+	// Ready is told how to use what runs, once it does.
+	Ready func(Ready)
+}
+
+// Ready is how to use what runs.
+type Ready struct {
+	// Public and Operator are the addresses, as URLs; Apps is the pattern of the apps' addresses.
+	Public, Operator, Apps string
+	// TokenFile is set on the first start: it holds the token of the first admin.
+	TokenFile string
+	// Running is how many apps were brought back.
+	Running int
+}
+
+// DefaultParkAfter is how long an app is idle before it is parked.
+const DefaultParkAfter = 15 * time.Minute
+
+// pattern is where the public reaches apps.
+type pattern struct {
+	scheme, before, after string // of the host name, around the name of the app
+	port                  string // with its colon; "" is that of the scheme
+}
+
+// plain is the scheme of addresses without TLS.
+const plain = "http"
+
+// placeholder stands for the name of an app.
+const placeholder = "{app}"
+
+func parsePattern(text string, listen net.Addr) (pattern, error) {
+	if text == "" {
+		tcp, ok := listen.(*net.TCPAddr)
+		if !ok {
+			return pattern{scheme: plain, after: ".localhost"}, nil
+		}
+		return pattern{scheme: plain, after: ".localhost", port: fmt.Sprintf(":%d", tcp.Port)}, nil
+	}
+	wrong := fault.New(fault.Invalid, "public_url", "%q is no address of apps", text).
+		WithHint("it looks like https://%s.example.com", placeholder)
+	// No name has this letter, so that the address can be parsed with it in place of a name.
+	const mark = "app-0-name"
+	u, err := url.Parse(strings.Replace(text, placeholder, mark, 1))
+	if err != nil || u.Scheme != plain && u.Scheme != "https" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+		return pattern{}, wrong
+	}
+	before, after, ok := strings.Cut(strings.ToLower(u.Hostname()), mark)
+	if !ok || after != "" && !strings.HasPrefix(after, ".") && !strings.HasPrefix(after, "-") {
+		return pattern{}, wrong
+	}
+	p := pattern{scheme: u.Scheme, before: before, after: after}
+	if u.Port() != "" {
+		p.port = ":" + u.Port()
+	}
+	return p, nil
+}
+
+// url is the address of an app.
+func (p pattern) url(appName string) string {
+	return p.scheme + "://" + p.before + appName + p.after + p.port
+}
+
+// app is the name of the app that a Host header names; "" for none.
+func (p pattern) app(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	rest, ok := strings.CutPrefix(host, p.before)
+	if !ok {
+		return ""
+	}
+	name, ok := strings.CutSuffix(rest, p.after)
+	if !ok || strings.Contains(name, ".") {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,18 @@
+package broker
+
+import "github.com/runlot/runlot/internal/engine/broker/usage"
+
+// SetDailyOperations changes the most operations of a day that sends may use up; 0 is no cap.
+func (b *Broker) SetDailyOperations(n int64) { b.guard.SetDailyOperations(n) }
+
+// Operations is what the database's queues have used of today, in UTC.
+func (b *Broker) Operations() usage.Count { return b.guard.Today() }
+
+// cost is the operations of calls and the bytes that they take up.
+func cost(calls []*call) (operations int64, bytes int) {
+	for _, c := range calls {
+		operations += c.operations
+		bytes += c.size
+	}
+	return operations, bytes
+}

@@ -1,0 +1,2 @@
+// The doors of the plan fixture, in a database with a daily cap.
+export { default } from "../plan/index.js";
