@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/core/span"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +66,7 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 			return command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
 		}
 		if s.ParkAfter < 0 {
-			return command.Usage("--park-after takes a time of 0 or more, not %s", s.ParkAfter)
+			return command.Usage("--park-after takes a time of 0 or more, not %s", span.Text(s.ParkAfter))
 		}
 		var err error
 		if s.DatabaseURLs, err = databaseURLs(urls); err != nil {

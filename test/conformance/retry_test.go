@@ -74,7 +74,7 @@ func clamped(id, rule, step string, want []string, w wrong) testCase {
 		changes("nobody is told", func(o *observation) { o.Batches[0].Warnings = nil }))
 	course := c.check
 	c.check = func(o *observation) error {
-		if w := o.Batches[0].Warnings; !o.Outside && (len(w) != 1 || !strings.Contains(w[0], "is outside 0–86400 seconds")) {
+		if w := o.Batches[0].Warnings; !o.Outside && (len(w) != 1 || !strings.Contains(w[0], "is outside 0 to 86400")) {
 			return fmt.Errorf("the warnings are %q", w)
 		}
 		return course(o)

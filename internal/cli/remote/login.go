@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Login keeps a token for a server.
@@ -177,7 +178,7 @@ messages too; admin makes and revokes tokens too.`,
 		RunE: func(c *cobra.Command, given []string) error {
 			t.Name = given[0]
 			if expires < 0 {
-				return command.Usage("--expires takes a time from now, not %s", expires)
+				return command.Usage("--expires takes a time from now, not %s", span.Text(expires))
 			}
 			if expires > 0 {
 				at := time.Now().Add(expires)

@@ -92,7 +92,9 @@ func TestWhatIsCommittedIsTheOneToRun(t *testing.T) {
 		if !errors.Is(err, errBroken) {
 			t.Errorf("error %v", err)
 		}
+		w.mu.Lock()
 		w.born = nil
+		w.mu.Unlock()
 		time.Sleep(time.Minute)
 		w.check(t, "50ms v1#1 live as v1", "100ms v2#1 ends", "100ms down: broken", "100ms v1#1 drains", "100ms v1#1 ends", "350ms v2#2 live as v2")
 		if s := w.State(); s.Version != "v2" || s.Phase != supervise.Live || s.Restarts != 1 {

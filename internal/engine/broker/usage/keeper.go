@@ -8,6 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -56,7 +57,7 @@ func (k *Keeper) Loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := k.Save(ctx); err != nil && ctx.Err() == nil {
-			k.log.Warn("cannot write the operation counts; trying again", "error", fault.Detail(err), "after", queue.StoreRetryMax)
+			k.log.Warn("cannot write the operation counts; trying again", "error", fault.Detail(err), "after", span.Text(queue.StoreRetryMax))
 			timer.Reset(queue.StoreRetryMax)
 		}
 	}

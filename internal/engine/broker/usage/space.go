@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
@@ -124,7 +125,7 @@ func (s *Space) Loop(ctx context.Context) {
 	}
 	for {
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("cannot tell how full the database is; trying again", "error", fault.Detail(err), "after", queue.SpaceEvery)
+			s.log.Warn("cannot tell how full the database is; trying again", "error", fault.Detail(err), "after", span.Text(queue.SpaceEvery))
 		}
 		if !s.pause(ctx) {
 			return
