@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/runlot/runlot/internal/core/queue"
 )
 
 // batchCases are the rules of when a batch is delivered, how large it is and how many run at a time.
