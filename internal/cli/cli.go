@@ -45,7 +45,8 @@ func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int 
 		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on
 workerd, the messages in PostgreSQL. A message is delivered at least once,
 whatever is killed in between.`,
-		Example: `  runlot dev                      # run the project in this folder
+		Example: `  runlot init my-app              # write a first project
+  runlot dev                      # run the project in this folder
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}

@@ -189,8 +189,8 @@ var areas = []area{
 			name: "records of batches: outcome, counts, error with its place in the source", of: "R", state: works, cases: "record settle-error handler-time",
 			note: "`select * from runlot_queue.batches`: the last 10,000 of each queue, for 7 days.",
 		},
-		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the output of `celld serve`."},
-		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and `celld serve`."},
+		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
+		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
 	}},
 }
 
