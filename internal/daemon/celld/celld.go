@@ -27,6 +27,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/ingress"
 )
 
 // account is the id of the one account in Cloudflare's paths.
@@ -178,12 +179,14 @@ type doors struct {
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
-	public := newServer(s, d.router())
-	operator := newServer(s, d.api)
+	public := ingress.NewServer(d.router(), s.Log)
+	operator := ingress.NewServer(d.api, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	for server, listener := range map[*http.Server]net.Listener{public: d.public, operator: d.operator} {
+	for server, listener := range map[*http.Server]net.Listener{
+		public: ingress.Bound(d.public, queue.PublicConnections), operator: ingress.Bound(d.operator, queue.OperatorConnections),
+	} {
 		wg.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s is not served any more: %w", listener.Addr(), err)
