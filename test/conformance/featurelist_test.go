@@ -150,7 +150,7 @@ var areas = []area{
 	{"The database", []feature{
 		{
 			name: "messages are rows in your database, in the schema `runlot_queue`", of: "R", state: works, cases: "database-role", tests: "`TestViewOfMessages`",
-			note: "They come back with a restore. `runlot pg url` prints the address for `psql`; there is no `runlot pg shell`.",
+			note: "They come back with a restore. `runlot pg shell` is `psql` on them, `runlot pg url` the address for other clients.",
 		},
 		{
 			name: "enqueue in a transaction of your own", of: "R", state: works, cases: "sql-* database-*",

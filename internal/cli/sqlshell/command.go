@@ -18,6 +18,9 @@ where c.relkind in ('r', 'p', 'v', 'm', 'f') and n.nspname !~ '^pg_' and n.nspna
   and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
 order by 1, 2`
 
+const counts = `select (select count(*) from pg_catalog.pg_attribute where attrelid = pg_catalog.to_regclass($1::text)),
+  (select count(*) from pg_catalog.pg_index where indrelid = pg_catalog.to_regclass($1::text))`
+
 const columns = `select a.attname as "Column", pg_catalog.format_type(a.atttypid, a.atttypmod) as "Type",
   case when a.attnotnull then 'not null' else '' end as "Nullable",
   coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') as "Default"
@@ -51,16 +54,16 @@ func (s *session) command(ctx context.Context, line string) (quit bool, err erro
 
 // describe prints the columns of a table or view, and its indexes.
 func (s *session) describe(ctx context.Context, name string) error {
-	found := s.conn.ExecParams(ctx, `select count(*) from pg_catalog.pg_attribute where attrelid = pg_catalog.to_regclass($1::text)`,
-		[][]byte{[]byte(name)}, nil, nil, nil).Read()
+	given := [][]byte{[]byte(name)}
+	found := s.conn.ExecParams(ctx, counts, given, nil, nil, nil).Read()
 	if found.Err != nil {
 		return found.Err
 	}
 	if string(found.Rows[0][0]) == "0" {
 		return fmt.Errorf("there is no table or view %s", name)
 	}
-	if err := s.print(s.conn.ExecParams(ctx, columns, [][]byte{[]byte(name)}, nil, nil, nil)); err != nil {
+	if err := s.print(s.conn.ExecParams(ctx, columns, given, nil, nil, nil)); err != nil || string(found.Rows[0][1]) == "0" {
 		return err
 	}
-	return s.print(s.conn.ExecParams(ctx, indexes, [][]byte{[]byte(name)}, nil, nil, nil))
+	return s.print(s.conn.ExecParams(ctx, indexes, given, nil, nil, nil))
 }

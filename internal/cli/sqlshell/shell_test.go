@@ -130,6 +130,16 @@ func TestTablesAreListed(t *testing.T) {
 	}
 }
 
+func TestAViewHasNoIndexes(t *testing.T) {
+	out, _, err := typed(t, "create view cats as select 1 as id;\n\\d cats\n", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, " id     | integer |") || strings.Contains(out, "Index") {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
 func TestALongResultIsCut(t *testing.T) {
 	out, _, err := typed(t, "select generate_series(1, 10001);", false)
 	if err != nil {
