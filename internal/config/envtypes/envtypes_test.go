@@ -33,7 +33,7 @@ const shop = `{
   "d1Databases": [{ "binding": "DB", "databaseName": "main" }],
   "vars": {
     "zone": "eu", "LIMIT": 3, "DEBUG": true, "NOTHING": null, "OPEN": {},
-    "REGIONS": ["eu", "us"], "MIXED": [1, "a", 2], "EMPTY": [],
+    "REGIONS": ["eu", "us"], "MIXED": ["a", 1, "b"], "EMPTY": [],
     "MAIL_FROM": { "name": "Shop", "reply-to": { "on": false } }
   }
 }`
