@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/remote"
+	"github.com/runlot/runlot/internal/cli/scaffold"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -44,11 +45,12 @@ func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int 
 		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on
 workerd, the messages in PostgreSQL. A message is delivered at least once,
 whatever is killed in between.`,
-		Example: `  runlot dev                      # run the project in this folder
+		Example: `  runlot init my-app              # write a first project
+  runlot dev                      # run the project in this folder
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
+	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
 		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events())
 	root.Version = version

@@ -150,7 +150,7 @@ var areas = []area{
 	{"The database", []feature{
 		{
 			name: "messages are rows in your database, in the schema `runlot_queue`", of: "R", state: works, cases: "database-role", tests: "`TestViewOfMessages`",
-			note: "They come back with a restore. `runlot pg url` prints the address for `psql`; there is no `runlot pg shell`.",
+			note: "They come back with a restore. `runlot pg shell` is `psql` on them, `runlot pg url` the address for other clients.",
 		},
 		{
 			name: "enqueue in a transaction of your own", of: "R", state: works, cases: "sql-* database-*",
@@ -192,8 +192,8 @@ var areas = []area{
 			name: "records of batches: outcome, counts, error with its place in the source", of: "R", state: works, cases: "record settle-error handler-time",
 			note: "`select * from runlot_queue.batches`: the last 10,000 of each queue, for 7 days.",
 		},
-		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the output of `celld serve`."},
-		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and `celld serve`."},
+		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
+		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
 	}},
 }
 

@@ -62,18 +62,33 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// await FILE TEXT waits until a file that a background command writes holds a text.
+// await WHERE TEXT waits until a text is in a file that a background command writes, or in the answer to a request: the
+// path of an app on $PORT, with http://HOST/ before it where apps are known by their hosts.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: await FILE TEXT")
+		ts.Fatalf("usage: await FILE|PATH|http://HOST/PATH TEXT")
 	}
-	file := ts.MkAbs(args[0])
+	look := func() string {
+		text, _ := os.ReadFile(ts.MkAbs(args[0]))
+		return string(text)
+	}
+	address, named := strings.CutPrefix(args[0], "http://")
+	if named || strings.HasPrefix(address, "/") {
+		host, path, _ := strings.Cut(address, "/")
+		look = func() string {
+			text, err := request(ts, host, "/"+path)
+			if err != nil {
+				return err.Error()
+			}
+			return text
+		}
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(waitTime)
 	for {
-		text, err := os.ReadFile(file)
-		if err == nil && strings.Contains(string(text), args[1]) {
+		text := look()
+		if strings.Contains(text, args[1]) {
 			return
 		}
 		select {
@@ -89,14 +104,25 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: get PATH TEXT")
 	}
-	response, err := http.Get("http://127.0.0.1:" + ts.Getenv("PORT") + args[0])
+	got, err := request(ts, "", args[0])
 	ts.Check(err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	ts.Check(err)
-	if got := strings.TrimSpace(string(body)); got != args[1] {
+	if got != args[1] {
 		ts.Fatalf("GET %s: got %q, want %q", args[0], got, args[1])
 	}
+}
+
+// request gets a path from $PORT, for a host or for none in particular.
+func request(ts *testscript.TestScript, host, path string) (string, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+ts.Getenv("PORT")+path, http.NoBody)
+	ts.Check(err)
+	req.Host = host
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return strings.TrimSpace(string(body)), err
 }
 
 // freePort picks a port that nobody listens on now, and that no system gives to connections or to listeners that name none:

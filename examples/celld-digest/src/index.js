@@ -29,16 +29,10 @@ export default {
     }
   },
 
-  // GET / counts; GET /run?slot=N fans out as the cron does. The same slot again makes no digest twice.
-  async fetch(request, env, ctx) {
-    const url = new URL(request.url);
-    if (url.pathname === "/run") {
-      const slot = Number(url.searchParams.get("slot") ?? Date.now());
-      await this.scheduled({ scheduledTime: slot }, env, ctx);
-      return new Response(`queued for slot ${slot}\n`);
-    }
+  // GET / counts the users, the digests that were made for them, and the runs that they were made in.
+  async fetch(request, env) {
     const counts = await env.DB
-      .prepare("SELECT (SELECT count(*) FROM users) users, (SELECT count(*) FROM digests) digests")
+      .prepare("SELECT (SELECT count(*) FROM users) users, count(*) digests, count(DISTINCT slot) runs FROM digests")
       .first();
     return Response.json(counts);
   },

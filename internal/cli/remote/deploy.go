@@ -12,6 +12,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/span"
 	"github.com/runlot/runlot/internal/daemon"
+	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
 // deployed is what deploy writes for a program.
@@ -64,6 +65,12 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 				}
 				for i := range m.Consumers {
 					fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
+				}
+				for i := range m.D1Databases {
+					fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+				}
+				for _, next := range crons.Upcoming(m, time.Now()) {
+					fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
 				}
 			}
 			u := &client.Upload{

@@ -325,6 +325,13 @@ const (
 	MaxProblems = 100
 )
 
+// Bounds of the shell for SQL.
+const (
+	// ShellStatementBytes is the longest statement, ShellRows the most rows of a result that are shown.
+	ShellStatementBytes = 16 << 20
+	ShellRows           = 10_000
+)
+
 // Bounds of D1 databases. Those that SQL can meet are Cloudflare D1's.
 const (
 	// D1Params is the most parameters of one statement.

@@ -63,7 +63,7 @@ func Failure(text string, private bool) string {
 		if private {
 			return text
 		}
-		return text + ": it is a private address (celld serve --allow-private lets Workers reach those)"
+		return text + ": it is a private address (celld --allow-private lets Workers reach those)"
 	case strings.HasPrefix(text, "failed to lookup address information"):
 		return "the host name was not found (DNS" + strings.TrimPrefix(text, "failed to lookup address information") + ")"
 	case strings.HasPrefix(text, "TLS "):

@@ -44,7 +44,7 @@ func TestFailure(t *testing.T) {
 		private bool
 		want    string
 	}{
-		{"connecting to 127.0.0.1:1 is not allowed", false, "connecting to 127.0.0.1:1 is not allowed: it is a private address (celld serve --allow-private lets Workers reach those)"},
+		{"connecting to 127.0.0.1:1 is not allowed", false, "connecting to 127.0.0.1:1 is not allowed: it is a private address (celld --allow-private lets Workers reach those)"},
 		{"connecting to /run/x.sock is not allowed", true, "connecting to /run/x.sock is not allowed"},
 		{"failed to lookup address information: Name or service not known", true, "the host name was not found (DNS: Name or service not known)"},
 		{"TLS handshake failed: no", true, "TLS handshake failed: no"},

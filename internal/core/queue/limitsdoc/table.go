@@ -280,6 +280,8 @@ var sections = []section{
 			{"MaxConfigFile", queue.MaxConfigFile, bytesUnit, "memory: the largest configuration or secrets file"},
 			{"MaxConfigDepth", queue.MaxConfigDepth, levels, "the stack: how deep objects and arrays may nest in one"},
 			{"MaxProblems", queue.MaxProblems, "problems", "the reader: the most that are listed of one file"},
+			{"ShellStatementBytes", queue.ShellStatementBytes, bytesUnit, "memory: the longest statement of `runlot pg shell` without psql"},
+			{"ShellRows", queue.ShellRows, "rows", "the same: the most rows of one result that are shown"},
 			{"WatchQuiet", queue.WatchQuiet, "", "the builder: how long no file may change before a change is reported"},
 			{"WatchWait", queue.WatchWait, "", "the developer: the longest that a change waits"},
 			{"WatchFiles", queue.WatchFiles, "files", "the machine: what is watched for changes"},
