@@ -19,12 +19,12 @@ type Ending struct {
 func (e *Ending) Allows(c *queue.Consumer, m *queue.Message, batch int, d *queue.Decision) bool {
 	switch e.Outcome {
 	case queue.Errored:
-		return same(d, queue.Retry, m.Failures, m.Losses) && d.Delay >= time.Second && d.Delay <= time.Minute
+		return again(d, m.Failures, m.Losses) && d.Delay >= time.Second && d.Delay <= time.Minute
 	case queue.Lost:
 		if batch == 1 && m.Losses+1 >= 5 {
 			return spent(c, m, d, nil, m.Losses+1)
 		}
-		return same(d, queue.Retry, m.Failures, m.Losses+1) && d.Delay > 0 && d.Delay <= 10*time.Second
+		return again(d, m.Failures, m.Losses+1) && d.Delay > 0 && d.Delay <= 10*time.Second
 	case queue.OK, queue.Failed, queue.TimedOut:
 	}
 	r := e.Report
@@ -49,11 +49,11 @@ func (e *Ending) Allows(c *queue.Consumer, m *queue.Message, batch int, d *queue
 
 // Returned reports whether a decision gives a message back as it came.
 func Returned(m *queue.Message, d *queue.Decision) bool {
-	return same(d, queue.Retry, m.Failures, m.Losses) && d.Delay == 0
+	return again(d, m.Failures, m.Losses) && d.Delay == 0
 }
 
-func same(d *queue.Decision, verdict queue.Verdict, failures, losses int) bool {
-	return d.Verdict == verdict && d.Failures == failures && d.Losses == losses
+func again(d *queue.Decision, failures, losses int) bool {
+	return d.Verdict == queue.Retry && d.Failures == failures && d.Losses == losses
 }
 
 // spent reports whether a decision spends one retry, after the delay that was asked for or the consumer's.
@@ -69,5 +69,5 @@ func spent(c *queue.Consumer, m *queue.Message, d *queue.Decision, asked *time.D
 	if asked != nil {
 		delay = *asked
 	}
-	return same(d, queue.Retry, failures, losses) && d.Delay == delay
+	return again(d, failures, losses) && d.Delay == delay
 }
