@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -39,7 +40,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	start := time.Now()
 	result, err := c.runtime.Deliver(ctx, delivery)
 	duration := time.Since(start)
-	e := d.judge(ctx, delivery.ID, result, err)
+	e := d.judge(ctx, delivery, result, err)
 	cancel()
 	leave()
 	errorsInARow := d.ended(c, &e, duration)
@@ -88,7 +89,7 @@ func (d *Dispatcher) isolate(taking context.Context, c *call) (leave func(), ok 
 
 // judge says how a call ended. A result that comes after the handler's time changes nothing; one that comes while the
 // dispatcher is stopping counts.
-func (d *Dispatcher) judge(ctx context.Context, id string, result *Result, err error) ending {
+func (d *Dispatcher) judge(ctx context.Context, delivery *Delivery, result *Result, err error) ending {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, ErrGone):
 		return ending{unseen: true}
@@ -99,7 +100,7 @@ func (d *Dispatcher) judge(ctx context.Context, id string, result *Result, err e
 		if result.Outcome == queue.OK {
 			e.outcome = queue.OK
 		}
-		failUndecodable(e.report, result.Undecodable)
+		failUndecodable(e.report, delivery.Batch.Messages, result.Undecodable, &d.consumer.Backoff)
 		return e
 	case cause != nil:
 		return ending{outcome: queue.Lost, blameless: true, reason: "the app was stopped before the handler finished"}
@@ -110,7 +111,7 @@ func (d *Dispatcher) judge(ctx context.Context, id string, result *Result, err e
 	default:
 		// What the runtime does not explain is treated as a loss, so that a message that brings it about every time is
 		// found and ends.
-		d.log.Error("a delivery broke", "delivery", id, "error", err)
+		d.log.Error("a delivery broke", "delivery", delivery.ID, "error", err)
 		return ending{outcome: queue.Lost, reason: "internal error; the log has the details"}
 	}
 }
@@ -124,17 +125,20 @@ func reason(err error) string {
 }
 
 // failUndecodable makes sure that the report asks for a retry, with the consumer's back-off, of what the handler could not
-// see: no ackAll may delete it.
-func failUndecodable(report *queue.Report, ids []queue.ID) {
+// see: no ackAll may delete it, and no delay of retryAll is meant for it.
+func failUndecodable(report *queue.Report, messages []queue.Message, ids []queue.ID, backoff *queue.Backoff) {
 	if len(ids) == 0 {
 		return
 	}
 	if report.Retried == nil {
 		report.Retried = make(map[queue.ID]*time.Duration, len(ids))
 	}
-	for _, id := range ids {
-		delete(report.Acked, id)
-		report.Retried[id] = nil
+	for i := range messages {
+		m := &messages[i]
+		if slices.Contains(ids, m.ID) {
+			delete(report.Acked, m.ID)
+			report.Retried[m.ID] = new(backoff.Delay(m.Failures + 1))
+		}
 	}
 }
 

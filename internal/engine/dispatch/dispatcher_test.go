@@ -98,6 +98,13 @@ func TestHowCallsEnd(t *testing.T) {
 			}, nil),
 			outcome: queue.OK, decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), acked(2)},
 		},
+		"could not decode one message and asked for a delay of the others": {
+			script: answer(&dispatch.Result{
+				Outcome: queue.OK, Undecodable: []queue.ID{first},
+				Report: queue.Report{RetryAll: true, RetryAllDelay: &minute},
+			}, nil),
+			outcome: queue.OK, decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), kept(2, minute, 1, 0)},
+		},
 		"an outcome nobody knows": {
 			script: answer(&dispatch.Result{Outcome: "fine"}, nil), outcome: queue.Failed,
 			decisions: []queue.Decision{kept(1, 10*time.Second, 1, 0), kept(2, 10*time.Second, 1, 0)},
