@@ -305,4 +305,16 @@ var sections = []section{
 			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
 		},
 	},
+	{
+		title: "Check",
+		intro: "What `celld check` judges a machine by.",
+		limits: []limit{
+			{"DiskWarn", queue.DiskWarn, bytesUnit, "the disk of the data folder: with less it warns, with less than `DiskReserve` it fails"},
+			{"ClockWarn", queue.ClockWarn, "", "delays and crons: how far the clocks of the machine and of a database may be apart before it warns"},
+			{"ClockFail", queue.ClockFail, "", "the same, before it fails"},
+			{"FilesWarn", queue.FilesWarn, "files", "connections: the limit of open files below which it warns"},
+			{"FilesFail", queue.FilesFail, "files", "the same, below which it fails"},
+			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
+		},
+	},
 }
