@@ -205,7 +205,11 @@ func runs(ctx context.Context, dir, data string) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	temp, err := os.MkdirTemp("", "runlot-check-*")
+	base := os.TempDir()
+	if !account.Reaches(base) {
+		base = "/tmp" // where everybody gets
+	}
+	temp, err := os.MkdirTemp(base, "runlot-check-*")
 	if err != nil {
 		return "", err
 	}
