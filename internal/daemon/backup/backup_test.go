@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -210,19 +211,13 @@ func (e *ear) wait(t *testing.T, path string) time.Time {
 func (e *ear) all() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var list []string
-	for path := range e.heard {
-		list = append(list, path)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(e.heard))
 }
 
-// release lets what hangs go on, and forgets what was heard.
-func (e *ear) release() {
-	close(e.let)
-}
+// release lets what hangs go on, now and from now on.
+func (e *ear) release() { close(e.let) }
 
+// forget makes that nothing was heard.
 func (e *ear) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -20,7 +20,6 @@ func TestDumpOfAnOwnPostgres(t *testing.T) {
 	socket := clustertest.Version15(t)
 	program := func(name string, args ...string) {
 		t.Helper()
-		//nolint:gosec // G204: the programs of the package that the server is of
 		cmd := exec.CommandContext(t.Context(), filepath.Join("/usr/lib/postgresql/15/bin", name), append([]string{"-h", socket, "-U", clustertest.Superuser}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", name, err, out)

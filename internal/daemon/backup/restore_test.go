@@ -209,7 +209,7 @@ func TestAKilledRestore(t *testing.T) {
 	untouched, closed := 0, 0
 	for at := 1; ; at++ {
 		dir, before := old(t)
-		cmd := exec.CommandContext(t.Context(), os.Args[0], file, dir) //nolint:gosec // G204: this program
+		cmd := exec.CommandContext(t.Context(), os.Args[0], file, dir)
 		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(at))
 		out, err := cmd.CombinedOutput()
 		if err == nil {

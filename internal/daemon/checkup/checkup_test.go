@@ -80,7 +80,7 @@ func TestWhatHasToBeMended(t *testing.T) {
 	want(t, found, "operator port", checkup.Fail, "cannot listen")
 
 	data := t.TempDir()
-	if err := os.Chmod(data, 0o777); err != nil { //nolint:gosec // what is warned of
+	if err := os.Chmod(data, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	want(t, run(t, &celld.Settings{Data: data}), "data folder", checkup.Warn, "other users")

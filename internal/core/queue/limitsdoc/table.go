@@ -52,6 +52,7 @@ var dialects = []perDialect{
 
 const (
 	bytesUnit = "bytes"
+	filesUnit = "files"
 	records   = "records"
 	messages  = "messages"
 	mebibytes = "MiB"
@@ -281,7 +282,7 @@ var sections = []section{
 			{"MaxProblems", queue.MaxProblems, "problems", "the reader: the most that are listed of one file"},
 			{"WatchQuiet", queue.WatchQuiet, "", "the builder: how long no file may change before a change is reported"},
 			{"WatchWait", queue.WatchWait, "", "the developer: the longest that a change waits"},
-			{"WatchFiles", queue.WatchFiles, "files", "the machine: what is watched for changes"},
+			{"WatchFiles", queue.WatchFiles, filesUnit, "the machine: what is watched for changes"},
 			{"WatchFolders", queue.WatchFolders, "folders", "the same, folders"},
 			{"MaxBuildMessages", queue.MaxBuildMessages, "messages", "the reader: the most errors, and the most warnings, of one build that are shown"},
 		},
@@ -312,8 +313,8 @@ var sections = []section{
 			{"DiskWarn", queue.DiskWarn, bytesUnit, "the disk of the data folder: with less it warns, with less than `DiskReserve` it fails"},
 			{"ClockWarn", queue.ClockWarn, "", "delays and crons: how far the clocks of the machine and of a database may be apart before it warns"},
 			{"ClockFail", queue.ClockFail, "", "the same, before it fails"},
-			{"FilesWarn", queue.FilesWarn, "files", "connections: the limit of open files below which it warns"},
-			{"FilesFail", queue.FilesFail, "files", "the same, below which it fails"},
+			{"FilesWarn", queue.FilesWarn, filesUnit, "connections: the limit of open files below which it warns"},
+			{"FilesFail", queue.FilesFail, filesUnit, "the same, below which it fails"},
 			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
 		},
 	},
