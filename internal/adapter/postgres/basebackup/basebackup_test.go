@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -84,6 +85,42 @@ func TestWhatStopsACopy(t *testing.T) {
 	// A session that was cut off ends when the server next writes to it.
 	if n := clustertest.One[int](t, admin, "SELECT count(*)::int FROM pg_replication_slots WHERE NOT temporary"); n != 0 {
 		t.Errorf("%d slots last", n)
+	}
+}
+
+// TestTheLogIsHeldBack: what is written while a copy lasts makes the server recycle its log, but not what the copy needs.
+func TestTheLogIsHeldBack(t *testing.T) {
+	c, dir := clustertest.Start(t)
+	admin, err := c.Admin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close(context.WithoutCancel(t.Context())) }()
+	for _, sql := range []string{
+		"ALTER SYSTEM SET min_wal_size = '32MB'", "ALTER SYSTEM SET max_wal_size = '32MB'", "SELECT pg_reload_conf()", "CREATE TABLE big (x text)",
+	} {
+		clustertest.Exec(t, admin, sql)
+	}
+	written, logs := false, 0
+	err = copyOf(t.Context(), t, dir, func(h *tar.Header, _ io.Reader) error {
+		if strings.HasPrefix(h.Name, "pg_wal/0") {
+			logs++
+		}
+		if written {
+			return nil
+		}
+		written = true
+		for range 4 {
+			clustertest.Exec(t, admin, "INSERT INTO big SELECT repeat('x', 1000) FROM generate_series(1, 40000)")
+			clustertest.Exec(t, admin, "CHECKPOINT")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	if logs < 8 {
+		t.Errorf("the copy has %d files of the log", logs)
 	}
 }
 
