@@ -39,10 +39,12 @@ const progressEvery = 100 * time.Millisecond
 
 // progress shows how far something is: as one line that changes on a terminal, as a line a step elsewhere.
 type progress struct {
-	out   *terminal.Output
-	what  string
-	drawn time.Time
-	open  bool
+	out         *terminal.Output
+	what        string
+	done, total int64
+	drawn       time.Time
+	// open says that the line is not ended, and stale that there is more to say than it does.
+	open, stale bool
 }
 
 func newProgress(stderr *os.File) *progress { return &progress{out: terminal.New(stderr)} }
@@ -50,34 +52,38 @@ func newProgress(stderr *os.File) *progress { return &progress{out: terminal.New
 // tell is told of a step, and of how many bytes of it are done; a total of 0 is not known.
 func (p *progress) tell(what string, done, total int64) {
 	fresh := what != p.what
-	p.what = what
-	if !p.out.Interactive {
-		if fresh {
-			p.out.Printf("%s …\n", what)
-		}
-		return
-	}
-	if !fresh && done < total && time.Since(p.drawn) < progressEvery {
-		return
-	}
-	p.drawn = time.Now()
 	if fresh {
 		p.end()
 	}
-	p.open = true
-	if total == 0 {
-		p.out.Printf("\r%s …", what)
-		return
+	p.what, p.done, p.total, p.stale = what, done, total, true
+	switch {
+	case p.out.Interactive && (fresh || time.Since(p.drawn) >= progressEvery):
+		p.draw()
+	case fresh && !p.out.Interactive:
+		p.out.Printf("%s …\n", what)
 	}
-	p.out.Printf("\r%s … %3d %% of %s", what, min(done*100/total, 100), size(total))
 }
 
-// end ends the line.
+// draw writes over the line. The spaces are for one that was longer.
+func (p *progress) draw() {
+	p.drawn, p.open, p.stale = time.Now(), true, false
+	if p.total == 0 {
+		p.out.Printf("\r%s …", p.what)
+		return
+	}
+	p.out.Printf("\r%s … %3d %% of %s   ", p.what, min(p.done*100/p.total, 100), size(p.total))
+}
+
+// end ends the line, with what was told last.
 func (p *progress) end() {
-	if p.open {
-		p.out.Printf("\n")
+	if !p.open {
+		return
+	}
+	if p.stale {
+		p.draw()
 	}
 	p.open = false
+	p.out.Printf("\n")
 }
 
 // size is a number of bytes for a person.
