@@ -245,14 +245,19 @@ func (c *checkup) own(ctx context.Context, name, url string) {
 		c.fault(check, err)
 		return
 	}
+	c.clocks(check, report.Version, apart)
+}
+
+// clocks judges a clock that is apart from this machine's.
+func (c *checkup) clocks(check, version string, apart time.Duration) {
 	const hint = "run a time service (chrony, systemd-timesyncd) on both machines"
 	switch away := apart.Abs(); {
 	case away > queue.ClockFail:
-		c.addf(check, Fail, hint, "PostgreSQL %s; its clock is %s from this machine's", report.Version, away.Round(time.Second))
+		c.addf(check, Fail, hint, "PostgreSQL %s; its clock is %s from this machine's", version, away.Round(time.Second))
 	case away > queue.ClockWarn:
-		c.addf(check, Warn, hint, "PostgreSQL %s; its clock is %s from this machine's", report.Version, away.Round(time.Second/10))
+		c.addf(check, Warn, hint, "PostgreSQL %s; its clock is %s from this machine's", version, away.Round(time.Second/10))
 	default:
-		c.addf(check, OK, "", "PostgreSQL %s; its clock agrees with this machine's", report.Version)
+		c.addf(check, OK, "", "PostgreSQL %s; its clock agrees with this machine's", version)
 	}
 }
 
