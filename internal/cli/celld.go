@@ -10,18 +10,65 @@ import (
 	"github.com/runlot/runlot/internal/core/span"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/runlot/runlot/internal/cli/setting"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
+// settings are those of the daemon, as they are given: each as a flag, in the environment or in a file.
+type settings struct {
+	celld.Settings
+	set           *setting.Set
+	urls          []string
+	capped        bounds
+	config, level string
+}
+
+// Define implements instance.Settings.
+func (s *settings) Define(f *pflag.FlagSet) {
+	f.StringVar(&s.Data, "data", "", "`FOLDER` of everything that lasts (required)")
+	f.StringVar(&s.Listen, "listen", "127.0.0.1:8787", "`ADDRESS` for the public, all apps by host name\n")
+	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the API\n")
+	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
+	f.StringArrayVar(&s.urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
+	s.capped.define(f)
+	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
+	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
+	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
+	s.set = setting.New("CELLD_", f)
+	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
+	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
+}
+
+// Read implements instance.Settings.
+func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
+	if err := s.set.Read(os.Environ(), s.config); err != nil {
+		return nil, err
+	}
+	if s.Data == "" {
+		return nil, command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
+	}
+	if s.ParkAfter < 0 {
+		return nil, command.Usage("--park-after takes a time of 0 or more, not %s", span.Text(s.ParkAfter))
+	}
+	var err error
+	if s.DatabaseURLs, err = databaseURLs(s.urls); err != nil {
+		return nil, err
+	}
+	if err = s.Caps.Set(s.capped.operations, s.capped.sizes); err != nil {
+		return nil, err
+	}
+	if s.Log, err = daemonLog(command.Stderr(c), s.level); err != nil {
+		return nil, err
+	}
+	return &s.Settings, nil
+}
+
 // celldCommand is the daemon itself, with the commands about it.
 func celldCommand(version string) (*cobra.Command, *setting.Set) {
-	s := &celld.Settings{Version: version}
-	var urls []string
-	var capped bounds
-	var config, level string
+	given := &settings{Settings: celld.Settings{Version: version}}
 	c := &cobra.Command{
 		Use:   "celld",
 		Short: "Run deployed Workers apps with their queues for good",
@@ -42,40 +89,13 @@ TOML file that --config names (listen = ":8787"), in that order.`,
   # a PostgreSQL of your own, 15 or newer
   celld --data /var/lib/celld --database-url postgres://me@db/mine`,
 	}
-	f := c.Flags()
-	f.StringVar(&s.Data, "data", "", "`FOLDER` of everything that lasts (required)")
-	f.StringVar(&s.Listen, "listen", "127.0.0.1:8787", "`ADDRESS` for the public, all apps by host name\n")
-	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the API\n")
-	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
-	f.StringArrayVar(&urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
-	capped.define(f)
-	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
-	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
-	f.StringVar(&level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
-	set := setting.New("CELLD_", f)
-	set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
-	f.StringVarP(&config, "config", "c", "", "`FILE` of settings, in TOML")
-	c.RunE = func(c *cobra.Command, given []string) error {
-		if len(given) > 0 || c.Flags().NFlag() == 0 && os.Getenv(set.Variable("data")) == "" {
-			return command.HelpOrUnknown(c, given)
+	given.Define(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 || c.Flags().NFlag() == 0 && os.Getenv(given.set.Variable("data")) == "" {
+			return command.HelpOrUnknown(c, args)
 		}
-		if err := set.Read(os.Environ(), config); err != nil {
-			return err
-		}
-		if s.Data == "" {
-			return command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
-		}
-		if s.ParkAfter < 0 {
-			return command.Usage("--park-after takes a time of 0 or more, not %s", span.Text(s.ParkAfter))
-		}
-		var err error
-		if s.DatabaseURLs, err = databaseURLs(urls); err != nil {
-			return err
-		}
-		if err = s.Caps.Set(capped.operations, capped.sizes); err != nil {
-			return err
-		}
-		if s.Log, err = daemonLog(command.Stderr(c), level); err != nil {
+		s, err := given.Read(c)
+		if err != nil {
 			return err
 		}
 		s.Ready = func(r celld.Ready) { sayReady(command.Stdout(c), s.Log, r) }
@@ -83,7 +103,7 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 	}
 	command.Must(c.MarkFlagDirname("data"))
 	command.Must(c.MarkFlagFilename("config", "toml"))
-	return c, set
+	return c, given.set
 }
 
 // daemonLog is the daemon's one log: text on a terminal, JSON elsewhere.

@@ -15,10 +15,12 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
+	"github.com/runlot/runlot/internal/cli/instance"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/scaffold"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
 // Exit codes of both programs.
@@ -60,7 +62,8 @@ whatever is killed in between.`,
 // Celld runs the celld command and returns its exit code.
 func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 	root, _ := celldCommand(version)
-	root.AddCommand(serveCommand(), versionCommand())
+	fresh := func() instance.Settings { return &settings{Settings: celld.Settings{Version: version}} }
+	root.AddCommand(serveCommand(), versionCommand(), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()))
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
 }

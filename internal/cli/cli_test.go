@@ -15,7 +15,7 @@ func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 		"runlot", "runlot dev", "runlot init", "runlot types", "runlot check", "runlot cron", "runlot cron list", "runlot cron run", "runlot pg", "runlot pg url", "runlot pg shell", "runlot version", "runlot login", "runlot logout", "runlot whoami",
 		"runlot token", "runlot token create", "runlot token list", "runlot token revoke", "runlot deploy", "runlot versions", "runlot rollback",
 		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
-		"celld", "celld serve", "celld version",
+		"celld", "celld serve", "celld backup", "celld restore", "celld check", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/core/fault"
 )
 
@@ -16,11 +17,35 @@ const backupPages = 1_000
 // Backup copies a database, as it is at one moment between two calls, into a new file, which is whole and synced when
 // Backup returns and absent when it fails. Calls go on meanwhile. A database that was never used is not_found, a file
 // that exists a conflict.
-func (d *Databases) Backup(ctx context.Context, identity, path string) (err error) {
-	source := d.Path(identity)
+func (d *Databases) Backup(ctx context.Context, identity, path string) error {
 	if !d.Exists(identity) {
 		return fault.New(fault.NotFound, "d1_missing", "there is no D1 database %s", identity).WithHint("it is made when it is used first")
 	}
+	return backup(ctx, identity, d.Path(identity), path)
+}
+
+// Files returns the names of the files of all databases that were ever used. A missing folder has none.
+func (d *Databases) Files() ([]string, error) {
+	entries, err := os.ReadDir(d.o.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && filepath.Ext(e.Name()) == filepath.Ext(d1.FileName("")) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// BackupFile is Backup for a database that is known by its file, one of Files.
+func (d *Databases) BackupFile(ctx context.Context, name, path string) error {
+	return backup(ctx, name, filepath.Join(d.o.Dir, name), path)
+}
+
+// backup copies the database in a file; what names it in errors.
+func backup(ctx context.Context, what, source, path string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fault.New(fault.Conflict, "backup_exists", "%s exists already", path).WithHint("name a new file")
 	}
@@ -31,7 +56,7 @@ func (d *Databases) Backup(ctx context.Context, identity, path string) (err erro
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
-			err = fmt.Errorf("back up the D1 database %s: %w", identity, err)
+			err = fmt.Errorf("back up the D1 database %s: %w", what, err)
 		}
 	}()
 	if err := copyDatabase(ctx, source, part); err != nil {

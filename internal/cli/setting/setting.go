@@ -159,7 +159,7 @@ func (s *Set) Table() string {
 		if value != "" {
 			value = " `" + value + "`"
 		}
-		fmt.Fprintf(&b, "| `%s`%s | `%s` | %s | %s |\n", name, value, s.Variable(name), shown, strings.ReplaceAll(usage, "\n", " "))
+		fmt.Fprintf(&b, "| `%s`%s | `%s` | %s | %s |\n", name, value, s.Variable(name), shown, strings.ReplaceAll(strings.TrimSpace(usage), "\n", " "))
 	}
 	return b.String()
 }

@@ -404,6 +404,20 @@ const (
 	MaxPage = 1_000
 )
 
+// What "celld check" judges a machine by.
+const (
+	// DiskWarn is the free space of the data folder's disk, in bytes, below which it warns; below DiskReserve it fails.
+	DiskWarn = 4 << 30
+	// ClockWarn and ClockFail are how far the clocks of the machine and of a database may be apart.
+	ClockWarn = 2 * time.Second
+	ClockFail = time.Minute
+	// FilesWarn and FilesFail are the limits of open files below which it warns and fails.
+	FilesWarn = 16_384
+	FilesFail = 1_024
+	// CheckTime is how long one look at a program or a database may take.
+	CheckTime = 20 * time.Second
+)
+
 // Limits are the bounds and defaults that depend on the dialect.
 type Limits struct {
 	// MessageBytes bounds one serialized body, BatchBytes the sum of the bodies of one sendBatch call.

@@ -44,6 +44,25 @@ func (d *Databases) Backup(ctx context.Context, identity, path string) error {
 	return d.files.Backup(ctx, identity, path)
 }
 
+// BackupAll copies each database that was ever used, as it is between two calls, to a file below scratch, hands that to each
+// with the name that it has in the folder, and removes it again.
+func (d *Databases) BackupAll(ctx context.Context, scratch string, each func(name, path string) error) error {
+	names, err := d.files.Files()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(scratch, name)
+		if err := d.files.BackupFile(ctx, name, path); err != nil {
+			return err
+		}
+		if err := errors.Join(each(name, path), os.Remove(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Handler returns what serves a worker process's calls: those of its D1 bindings itself, all others through next, which
 // may be nil.
 func (d *Databases) Handler(m *app.Manifest, next http.Handler) http.Handler {

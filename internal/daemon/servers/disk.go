@@ -7,5 +7,5 @@ func (s *Servers) Free(name string) func() (int64, error) {
 	if own || all {
 		return nil
 	}
-	return func() (int64, error) { return free(s.o.Dir) }
+	return func() (int64, error) { return FreeSpace(s.o.Dir) }
 }

@@ -4,8 +4,8 @@ package servers
 
 import "syscall"
 
-// free is what ordinary users may still write to the disk of a folder, in bytes.
-func free(dir string) (int64, error) {
+// FreeSpace is what ordinary users may still write to the disk of a folder, in bytes.
+func FreeSpace(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err

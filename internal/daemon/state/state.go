@@ -25,6 +25,9 @@ const (
 	leftoverEvery = 20 * time.Millisecond
 )
 
+// Restoring is the folder, in a state folder, of a restore that is under way or was cut off. With it, nothing starts.
+const Restoring = ".restoring"
+
 // Folder is a state folder that this process uses, and no other.
 type Folder struct {
 	Dir  string
@@ -53,6 +56,11 @@ func Open(state string, clean bool) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{Dir: state, lock: lock}
+	if _, err := os.Lstat(filepath.Join(state, Restoring)); err == nil && !clean {
+		f.Close()
+		return nil, fault.New(fault.Environment, "restore_unfinished", "a restore into %s was cut off before its end", state).
+			WithHint("restore the backup again: celld restore FILE --force --data %s", state)
+	}
 	if err := f.prepare(clean); err != nil {
 		f.Close()
 		return nil, unusable(state, err)
@@ -91,7 +99,7 @@ func ours(state string) error {
 	if err != nil {
 		return unusable(state, err)
 	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, d1.Folder: true, lockName: true}
+	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, d1.Folder: true, lockName: true, Restoring: true}
 	for _, e := range entries {
 		if !known[e.Name()] {
 			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).

@@ -52,6 +52,7 @@ var dialects = []perDialect{
 
 const (
 	bytesUnit = "bytes"
+	filesUnit = "files"
 	records   = "records"
 	messages  = "messages"
 	mebibytes = "MiB"
@@ -284,7 +285,7 @@ var sections = []section{
 			{"ShellRows", queue.ShellRows, "rows", "the same: the most rows of one result that are shown"},
 			{"WatchQuiet", queue.WatchQuiet, "", "the builder: how long no file may change before a change is reported"},
 			{"WatchWait", queue.WatchWait, "", "the developer: the longest that a change waits"},
-			{"WatchFiles", queue.WatchFiles, "files", "the machine: what is watched for changes"},
+			{"WatchFiles", queue.WatchFiles, filesUnit, "the machine: what is watched for changes"},
 			{"WatchFolders", queue.WatchFolders, "folders", "the same, folders"},
 			{"MaxBuildMessages", queue.MaxBuildMessages, "messages", "the reader: the most errors, and the most warnings, of one build that are shown"},
 		},
@@ -306,6 +307,18 @@ var sections = []section{
 			{"KeptReplies", queue.KeptReplies, "answers", "memory: those kept for calls that are repeated with the same Idempotency-Key"},
 			{"MaxReply", queue.MaxReply, bytesUnit, "memory: the largest of them"},
 			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
+		},
+	},
+	{
+		title: "Check",
+		intro: "What `celld check` judges a machine by.",
+		limits: []limit{
+			{"DiskWarn", queue.DiskWarn, bytesUnit, "the disk of the data folder: with less it warns, with less than `DiskReserve` it fails"},
+			{"ClockWarn", queue.ClockWarn, "", "delays and crons: how far the clocks of the machine and of a database may be apart before it warns"},
+			{"ClockFail", queue.ClockFail, "", "the same, before it fails"},
+			{"FilesWarn", queue.FilesWarn, filesUnit, "connections: the limit of open files below which it warns"},
+			{"FilesFail", queue.FilesFail, filesUnit, "the same, below which it fails"},
+			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
 		},
 	},
 }
