@@ -28,6 +28,7 @@ type collector struct {
 	failed  map[string]error
 	warned  map[string][]string
 	notices []string
+	downs   []string
 }
 
 // event is what a handler logged: one line of JSON for each call.
@@ -132,8 +133,28 @@ func (c *collector) Warnings(app string, warnings []source.Diagnostic) {
 	})
 }
 
-func (c *collector) Progress(string)  {}
-func (c *collector) Down(_, _ string) {}
+func (c *collector) Progress(string) {}
+
+func (c *collector) Down(app, reason string) {
+	c.add(func() { c.downs = append(c.downs, app+": "+reason) })
+}
+
+// ended says which processes of an app ended by themselves, and why: what a failure that nobody expects may come from.
+func (c *collector) ended(app string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []string
+	for _, text := range c.downs {
+		if strings.HasPrefix(text, app+": ") {
+			list = append(list, text)
+		}
+	}
+	if list == nil {
+		return "no process of it has ended"
+	}
+	return strings.Join(list, "; ")
+}
+
 func (c *collector) Notice(text string) {
 	c.add(func() { c.notices = append(c.notices, text) })
 }

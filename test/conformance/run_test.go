@@ -72,7 +72,7 @@ func (r *run) post(path string, request any) []byte {
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		r.Fatalf("POST %s: %s %s, error %v", path, response.Status, answer, err)
+		r.Fatalf("POST %s to %s: %s %s, error %v; %s", path, r.c.app, response.Status, answer, err, r.node.ended(r.c.app))
 	}
 	return answer
 }

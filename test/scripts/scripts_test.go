@@ -5,6 +5,7 @@ package scripts_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -124,12 +125,18 @@ func request(ts *testscript.TestScript, host, path string) (string, error) {
 	return strings.TrimSpace(string(body)), err
 }
 
-// freePort picks a port that nobody listens on now.
+// freePort picks a port that nobody listens on now, and that no system gives to connections or to listeners that name none:
+// it stays free until the script takes it.
 func freePort(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	t.Helper()
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil {
+			continue
+		}
+		defer listener.Close()
+		return fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
 	}
-	defer listener.Close()
-	return fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no port is free")
+	return ""
 }

@@ -228,7 +228,7 @@ func TestLogsOfAKilledProcess(t *testing.T) {
 	w := run(t, `export default { async queue(batch) {
   console.log("first %s\nof two lines", batch.messages[0].id.slice(-1)); console.warn("warned");
   if (batch.messages[0].body === "die") { console.log("dying"); console.error("badly"); for (;;) {} }
-} };`, func(r *Runtime, _ *Spec) { r.pingEvery, r.pingTime = 50*time.Millisecond, 250*time.Millisecond })
+} };`, func(r *Runtime, _ *Spec) { r.pingEvery, r.pingTime = 50*time.Millisecond, 2*time.Second })
 	w.deliver(t, "d1", message(1, queue.JSON, "1"))
 	w.logs.find(t, "warned")
 	if _, err := w.Deliver(t.Context(), delivery("d2", message(2, queue.JSON, `"die"`))); !errors.Is(err, dispatch.ErrLost) {

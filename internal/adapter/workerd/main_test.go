@@ -80,7 +80,7 @@ func (l *lines) forget() {
 // find waits for a line with this text.
 func (l *lines) find(tb testing.TB, text string) Line {
 	tb.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		l.mu.Lock()
 		for _, line := range l.all {

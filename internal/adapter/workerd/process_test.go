@@ -187,7 +187,7 @@ func TestOutOfMemoryIsNamed(t *testing.T) {
 }
 
 func TestTheWatchdogKillsALoop(t *testing.T) {
-	w := run(t, hang, func(r *Runtime, _ *Spec) { r.pingEvery, r.pingTime = 50*time.Millisecond, 250*time.Millisecond })
+	w := run(t, hang, func(r *Runtime, _ *Spec) { r.pingEvery, r.pingTime = 50*time.Millisecond, 2*time.Second })
 	other := w.deliverAsync(t.Context(), delivery("other", jsons(`"wait"`)...))
 	w.started(t)
 	_, err := w.Deliver(t.Context(), delivery("d", jsons(`"loop"`)...))
@@ -377,7 +377,7 @@ func TestNoOrphanAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(5 * time.Second); alive(pid); {
+	for deadline := time.Now().Add(time.Minute); alive(pid); {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatal("the worker outlives its parent")

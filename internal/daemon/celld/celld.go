@@ -27,6 +27,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/cloudflare"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
 
@@ -92,9 +93,13 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
-	handler := api.New(api.Options{
+	handler := http.NewServeMux()
+	handler.Handle("/", api.New(api.Options{
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
-	})
+	}))
+	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
+		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
+	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
 }
 

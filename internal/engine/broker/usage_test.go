@@ -207,6 +207,7 @@ func TestCountSurvives(t *testing.T) {
 		next(t, l, 2, 0)
 		r.wantUsed(7, 4, 1)
 		r.db.Crash(nil)
+		synctest.Wait() // the broker knows
 		check(t, r.b.Stop(t.Context()))
 		r.begin(10)
 		r.wantUsed(7, 2, 1)
@@ -214,6 +215,7 @@ func TestCountSurvives(t *testing.T) {
 		next(t, r.lane("a"), 2, 0)
 		time.Sleep(2 * queue.UsageEvery)
 		r.db.Crash(nil)
+		synctest.Wait() // the broker knows
 		check(t, r.b.Stop(t.Context()))
 		// A higher cap opens at once, for SQL too.
 		r.begin(100)
