@@ -15,42 +15,13 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/test/model"
 )
 
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "run only the simulation with this seed")
 	simRuns = flag.Int("sim.runs", 30, "number of simulations")
 )
-
-// state is what a store may hold of a message.
-type state struct {
-	queue            string
-	failures, losses int
-	// notBefore is the earliest time of the next delivery.
-	notBefore time.Time
-}
-
-// flight is a delivery that is not known to be settled.
-type flight struct {
-	generation int
-	settling   bool
-	// final: the settlement deletes the message; else it leaves it in state next.
-	final bool
-	next  state
-}
-
-// entry is what the model knows of one message.
-type entry struct {
-	id queue.ID
-	// accepted: the sender was told so. gone: a settlement that deletes it was confirmed; maybeGone: it was not, and may
-	// have been carried out.
-	accepted, gone, maybeGone bool
-	// states are those that the store may hold; more than one after a crash.
-	states     []state
-	flight     *flight
-	deliveries int
-	operated
-}
 
 // simulation runs senders, consumers and accidents against a broker, and checks every delivery against a model.
 type simulation struct {
@@ -63,9 +34,8 @@ type simulation struct {
 	calm       bool
 	generation int
 	b          *broker.Broker
-	entries    map[string]*entry
 	sent       int
-	operations
+	model      *model.Model
 }
 
 var simQueues = []string{"a", "b", "dead"}
@@ -131,29 +101,6 @@ func (s *simulation) begin() {
 	}
 }
 
-// doubt makes the outcome of what the generation had in flight unknown. mu is held.
-func (s *simulation) doubt(generation int) {
-	for _, e := range s.entries {
-		if f := e.flight; f != nil && f.generation == generation {
-			e.unsure(f)
-		}
-	}
-}
-
-// unsure takes note that nobody knows whether a settlement was carried out.
-func (e *entry) unsure(f *flight) {
-	if e.flight != f {
-		return
-	}
-	e.flight = nil
-	switch {
-	case f.final:
-		e.maybeGone = true
-	case f.settling:
-		e.states = append(e.states, f.next)
-	}
-}
-
 func (s *simulation) send(queueName string) {
 	n := 1 + s.intN(5)
 	drafts := make([]queue.Draft, n)
@@ -163,24 +110,17 @@ func (s *simulation) send(queueName string) {
 		s.sent++
 		names[i] = fmt.Sprintf("m%d", s.sent)
 		drafts[i] = draft(names[i])
-		st := state{queue: queueName}
+		var delay time.Duration
 		if s.random.IntN(3) == 0 {
-			delay := []time.Duration{0, time.Millisecond, 300 * time.Millisecond, 5 * time.Second, time.Hour}[s.random.IntN(5)]
+			delay = []time.Duration{0, time.Millisecond, 300 * time.Millisecond, 5 * time.Second, time.Hour}[s.random.IntN(5)]
 			drafts[i].Delay = &delay
-			st.notBefore = time.Now().Add(delay)
 		}
-		s.entries[names[i]] = &entry{states: []state{st}}
+		s.model.Sending(queueName, names[i], delay)
 	}
 	s.mu.Unlock()
 	b, _ := s.current()
-	_, err := b.Send(context.Background(), queueName, drafts)
-	if err != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range names {
-		s.entries[name].accepted = true
+	if _, err := b.Send(context.Background(), queueName, drafts); err == nil {
+		s.model.Accepted(names...)
 	}
 }
 
@@ -190,61 +130,14 @@ func (s *simulation) enqueue(queueName string) {
 	s.sent++
 	name := fmt.Sprintf("m%d", s.sent)
 	delay := []time.Duration{0, 0, time.Second}[s.random.IntN(3)]
-	s.entries[name] = &entry{accepted: true, states: []state{{queue: queueName, notBefore: time.Now().Truncate(time.Millisecond).Add(delay)}}}
 	s.mu.Unlock()
+	s.model.Enqueuing(queueName, name, delay)
 	check(s.t, s.db.Enqueue(queueName, name, delay))
-}
-
-// delivered checks a batch against the model.
-func (s *simulation) delivered(generation int, batch *queue.Batch, size int) []*flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(batch.Messages) == 0 || len(batch.Messages) > size {
-		s.t.Errorf("a batch of %d messages, asked for 1 to %d", len(batch.Messages), size)
-	}
-	flights := make([]*flight, len(batch.Messages))
-	for i := range batch.Messages {
-		m := &batch.Messages[i]
-		name := string(m.Body)
-		e := s.entries[name]
-		if e == nil {
-			s.t.Fatalf("%s was never sent", name)
-		}
-		now := time.Now()
-		if e.gone && now.After(e.goneAt) {
-			s.t.Errorf("%s was delivered after its acknowledgement was committed", name)
-		}
-		if f := e.flight; f != nil && f.generation == generation {
-			switch {
-			case !f.settling:
-				s.t.Errorf("%s was delivered under a lease", name)
-			case f.final:
-				s.t.Errorf("%s was delivered while it was being deleted", name)
-			}
-			e.states = []state{f.next}
-		}
-		st, known := s.operatedState(e, batch.Queue, m, now)
-		if !known {
-			s.t.Fatalf("%s came from %s at %s with %d failures and %d losses; the model has %+v",
-				name, batch.Queue, now, m.Failures, m.Losses, e.states)
-		}
-		if m.Losses >= queue.LossesBeforeAlone && len(batch.Messages) > 1 {
-			s.t.Errorf("%s was lost %d times and was not alone", name, m.Losses)
-		}
-		if e.deliveries > 0 && e.id != m.ID {
-			s.t.Errorf("%s changed its id from %s to %s", name, e.id, m.ID)
-		}
-		e.id, e.states = m.ID, []state{st}
-		s.seen(e, batch.Queue, generation, now)
-		e.deliveries++
-		flights[i] = &flight{generation: generation}
-		e.flight = flights[i]
-	}
-	return flights
+	s.model.Accepted(name)
 }
 
 // decide draws what becomes of each message of a batch.
-func (s *simulation) decide(batch *queue.Batch, flights []*flight) []queue.Decision {
+func (s *simulation) decide(batch *queue.Batch) []queue.Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]queue.Decision, len(batch.Messages))
@@ -252,7 +145,6 @@ func (s *simulation) decide(batch *queue.Batch, flights []*flight) []queue.Decis
 	for i := range list {
 		m := &batch.Messages[i]
 		d := queue.Decision{Seq: m.Seq, Verdict: queue.Ack, Failures: m.Failures, Losses: m.Losses}
-		st := state{queue: batch.Queue}
 		delay := []time.Duration{0, 0, 40 * time.Millisecond, 2 * time.Second, 20 * time.Minute}[s.random.IntN(5)]
 		switch {
 		case s.calm || outcome == 0:
@@ -264,46 +156,12 @@ func (s *simulation) decide(batch *queue.Batch, flights []*flight) []queue.Decis
 			d.Failures++
 		case s.random.IntN(5) == 0 && batch.Queue != "dead":
 			d.Verdict = queue.DeadLetter
-			st.queue = "dead"
 		case s.random.IntN(5) == 0:
 			d.Verdict = queue.Drop
 		}
-		if d.Verdict == queue.Retry {
-			st.failures, st.losses, st.notBefore = d.Failures, d.Losses, time.Now().Add(d.Delay)
-		}
 		list[i] = d
-		flights[i].settling = true
-		flights[i].final = d.Verdict == queue.Ack || d.Verdict == queue.Drop
-		flights[i].next = st
-		// After the end of its broker, a handler's word says nothing about where the message is.
-		if e := s.entries[string(m.Body)]; e.flight == flights[i] {
-			e.since = time.Now()
-		}
 	}
 	return list
-}
-
-// settled brings the model up to the outcome of a settlement.
-func (s *simulation) settled(names []string, flights []*flight, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, name := range names {
-		e, f := s.entries[name], flights[i]
-		switch {
-		case err != nil:
-			e.unsure(f)
-		case f.final:
-			if e.flight != f {
-				s.t.Errorf("%s was delivered again before its acknowledgement was confirmed", name)
-			}
-			if !e.gone {
-				e.gone, e.goneAt = true, time.Now()
-			}
-			e.flight = nil
-		case e.flight == f:
-			e.states, e.flight, e.since = []state{f.next}, nil, time.Now()
-		}
-	}
 }
 
 // consume takes batches of one queue until ctx ends.
@@ -333,22 +191,18 @@ func (s *simulation) consumeBatch(ctx context.Context, lane *broker.Lane, genera
 	if err != nil {
 		return ctx.Err() == nil && patience.Err() != nil
 	}
-	flights := s.delivered(generation, batch, size)
+	flights := s.model.Leased(generation, batch, size, time.Now())
 	time.Sleep(s.duration(200 * time.Millisecond))
-	names := bodies(batch)
 	if s.chance(30) {
 		// The consumer leaves without a word.
-		s.mu.Lock()
-		for i, name := range names {
-			s.entries[name].unsure(flights[i])
-		}
-		s.mu.Unlock()
+		s.model.Left(flights)
 		return false
 	}
-	decisions := s.decide(batch, flights)
+	decisions := s.decide(batch)
+	s.model.Settling(flights, batch.Queue, decisions, "dead")
 	done := make(chan struct{})
 	lane.Settle(batch, decisions, "dead", func(err error) {
-		s.settled(names, flights, err)
+		s.model.Settled(flights, err)
 		close(done)
 	})
 	if s.chance(2) {
@@ -370,9 +224,7 @@ func (s *simulation) accident() {
 		<-b.Done()
 	}
 	_ = b.Stop(ctx)
-	s.mu.Lock()
-	s.doubt(generation)
-	s.mu.Unlock()
+	s.model.Doubt(generation)
 	s.begin()
 }
 
@@ -428,13 +280,7 @@ func (s *simulation) run() {
 	// Everything is due by then, and every consumer acknowledges.
 	time.Sleep(3 * time.Hour)
 	synctest.Wait()
-	s.mu.Lock()
-	for name, e := range s.entries {
-		if e.accepted && !e.gone && !e.maybeGone && e.doubtIn == 0 {
-			s.t.Errorf("%s was accepted, delivered %d times and is still there: %+v, in flight %+v", name, e.deliveries, e.states, e.flight)
-		}
-	}
-	s.mu.Unlock()
+	s.model.End()
 	s.audit()
 	if messages, _ := s.db.Size(); messages != 0 {
 		s.t.Errorf("%d messages are left", messages)
@@ -466,7 +312,7 @@ func TestSimulation(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				tiny := func(most int) int { return 1 + random.IntN(most) }
 				s := &simulation{
-					t: t, db: memory.NewDatabase(), random: random, entries: map[string]*entry{}, operations: operations{paused: map[string]time.Time{}},
+					t: t, db: memory.NewDatabase(), random: random, model: model.New(t),
 					bounds: broker.Bounds{
 						GroupRows: 4 + tiny(10), LaneRows: tiny(8), DueRows: tiny(8), ReadRows: tiny(5), InboxRows: tiny(4), SettleRows: tiny(10), OperateRows: tiny(5),
 					},
