@@ -9,6 +9,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -57,6 +58,12 @@ type entry struct {
 	flight     *Flight
 	deliveries int
 	operated
+	// history is what happened to it, for reports.
+	history []string
+}
+
+func (e *entry) notef(format string, args ...any) {
+	e.history = append(e.history, time.Now().Format("05.000000 ")+fmt.Sprintf(format, args...))
 }
 
 // Model knows the messages of some queues. Its methods may be called from several goroutines.
@@ -134,7 +141,7 @@ func (m *Model) Leased(generation int, batch *queue.Batch, size int, began time.
 // lease checks one delivery. mu is held.
 func (m *Model) lease(e *entry, f *Flight, queueName string, message *queue.Message, began, now time.Time) {
 	if e.gone && began.After(e.goneAt) {
-		m.report.Errorf("%s was delivered after it was known to be gone", f.name)
+		m.report.Errorf("%s was delivered from %s after it was known to be gone: %q", f.name, queueName, e.history)
 	}
 	if before := e.flight; before != nil && before.generation == f.generation {
 		switch {
@@ -147,8 +154,8 @@ func (m *Model) lease(e *entry, f *Flight, queueName string, message *queue.Mess
 	}
 	st, known := m.operatedState(e, queueName, message, now)
 	if !known {
-		m.report.Errorf("%s came from %s at %s with %d failures and %d losses; the model has %+v",
-			f.name, queueName, now.Format(time.StampMicro), message.Failures, message.Losses, e.states)
+		m.report.Errorf("%s came from %s at %s with %d failures and %d losses; the model has %+v after %q",
+			f.name, queueName, now.Format(time.StampMicro), message.Failures, message.Losses, e.states, e.history)
 	}
 	if e.deliveries > 0 && e.id != message.ID {
 		m.report.Errorf("%s changed its id from %s to %s", f.name, e.id, message.ID)
@@ -163,6 +170,7 @@ func (m *Model) lease(e *entry, f *Flight, queueName string, message *queue.Mess
 	e.since = now
 	e.deliveries++
 	e.enqueued = false
+	e.notef("leased by %d from %s, seq %d", f.generation, queueName, message.Seq)
 	e.flight = f
 }
 
@@ -186,6 +194,7 @@ func (m *Model) Settling(flights []*Flight, queueName string, decisions []queue.
 		// After the end of its broker, a handler's word says nothing about where the message is.
 		if e := m.entries[f.name]; e != nil && e.flight == f {
 			e.since = now
+			e.notef("decided: %s", d.Verdict)
 		}
 	}
 }
@@ -205,10 +214,12 @@ func (m *Model) Settled(flights []*Flight, err error) {
 				m.report.Errorf("%s was delivered again before its acknowledgement was confirmed", f.name)
 			}
 			e.leave(time.Now())
+			e.notef("settled for good")
 			e.flight = nil
 		case e.flight == f:
 			// It may have been there since before its commit was told, and moved on.
 			e.states, e.flight = []state{f.next}, nil
+			e.notef("settled")
 		}
 	}
 }
@@ -239,6 +250,7 @@ func (e *entry) unsure(f *Flight) {
 		return
 	}
 	e.flight = nil
+	e.notef("in doubt")
 	switch {
 	case f.final:
 		e.maybeGone = true

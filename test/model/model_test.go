@@ -82,6 +82,7 @@ func TestProgramsOnPostgreSQL(t *testing.T) {
 				w := realWorld(t)
 				for n := next.Add(1) - 1; n <= last && !t.Failed(); n = next.Add(1) - 1 {
 					execute(t, w, newProgram(n))
+					t.Logf("seed %d has ended", n)
 				}
 			})
 		}

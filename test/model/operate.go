@@ -122,24 +122,31 @@ func (m *Model) Purging(queueName string) (made func()) {
 	defer m.mu.Unlock()
 	there := map[string]bool{}
 	for name, e := range m.entries {
-		there[name] = e.accepted
+		there[name] = e.accepted && m.within(e, queueName)
 	}
 	return func() { m.purged(queueName, there) }
 }
 
-// purged takes note of a purge that has taken effect. There are the messages that had been accepted when it was called.
+// within reports whether a message can be in one queue alone. mu is held.
+func (m *Model) within(e *entry, queueName string) bool {
+	return !slices.ContainsFunc(m.places(e), func(place string) bool { return place != queueName })
+}
+
+// purged takes note of a purge that has taken effect. There are the messages that were in the queue when it was called. Of
+// one that came or left since, nobody knows on which side of the purge that was.
 func (m *Model) purged(queueName string, there map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	for name, e := range m.entries {
-		places := m.places(e)
 		switch {
-		case e.gone || !slices.Contains(places, queueName):
-		case there[name] && !slices.ContainsFunc(places, func(place string) bool { return place != queueName }):
+		case e.gone:
+		case there[name] && m.within(e, queueName):
 			e.leave(now)
-		default:
+			e.notef("purged from %s", queueName)
+		case there[name], slices.Contains(m.places(e), queueName):
 			e.maybeGone, e.maybeAt = true, now
+			e.notef("perhaps purged from %s", queueName)
 		}
 	}
 }
@@ -161,7 +168,7 @@ func (m *Model) Redriving(from string, to []string, everything bool) *Redrive {
 	defer m.mu.Unlock()
 	r := &Redrive{from: from, to: to, end: forever, sure: map[*entry]time.Time{}}
 	for _, e := range m.entries {
-		if everything && m.due(e) && e.flight == nil && !e.enqueued && !slices.ContainsFunc(m.places(e), func(place string) bool { return place != from }) {
+		if everything && m.due(e) && e.flight == nil && !e.enqueued && m.within(e, from) {
 			r.sure[e] = e.since
 		}
 	}
@@ -187,6 +194,7 @@ func (m *Model) Redriven(r *Redrive, whole bool) (least int) {
 		// Of what was delivered meanwhile, more is known already.
 		if e.since.Equal(since) && e.flight == nil && !e.gone {
 			e.states, e.since = []state{{queue: r.to[0]}}, now
+			e.notef("redriven to %s", r.to[0])
 		}
 	}
 	return least
@@ -202,6 +210,7 @@ func (m *Model) Deleted(names []string, generation int, err error) {
 			e.doubtIn = generation
 		default:
 			e.leave(time.Now())
+			e.notef("deleted")
 		}
 	}
 }
