@@ -92,7 +92,7 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	ready.Running = len(f.all())
 	handler := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: f, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
 	})
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
 }
