@@ -14,10 +14,10 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 )
 
-// overview is how a queue is doing, without its times.
-func (r *rig) overview(queueName string) operate.Overview {
+// overview is how queue a is doing, without its times.
+func (r *rig) overview() operate.Overview {
 	r.t.Helper()
-	v, err := r.b.Overview(r.t.Context(), queueName)
+	v, err := r.b.Overview(r.t.Context(), "a")
 	check(r.t, err)
 	v.Oldest, v.Retention = time.Time{}, 0
 	return v
@@ -32,13 +32,13 @@ func TestOverview(t *testing.T) {
 		}
 		r.send("a", draft("1"), draft("2"), draft("3"), delayed("4", time.Hour))
 		want := operate.Overview{Name: "a", Unsettled: 4, Bytes: 4, Visible: 3, Delayed: 1}
-		if diff := cmp.Diff(want, r.overview("a")); diff != "" {
+		if diff := cmp.Diff(want, r.overview()); diff != "" {
 			t.Errorf("without a lane: %s", diff)
 		}
 		l := r.lane("a")
 		batch, _ := next(t, l, 2, 0)
 		want.Visible, want.InFlight = 1, 2
-		if diff := cmp.Diff(want, r.overview("a")); diff != "" {
+		if diff := cmp.Diff(want, r.overview()); diff != "" {
 			t.Errorf("with two in flight: %s", diff)
 		}
 		check(t, settle(l, batch, decide(batch, queue.Retry, time.Minute)))
@@ -69,11 +69,11 @@ func TestOverviewCountsNoMoreThanItMay(t *testing.T) {
 		for range queue.DelayedCounted / 1000 {
 			send(1000)
 		}
-		if v := r.overview("a"); v.Delayed != queue.DelayedCounted || v.Visible != 0 {
+		if v := r.overview(); v.Delayed != queue.DelayedCounted || v.Visible != 0 {
 			t.Errorf("at the bound: %+v", v)
 		}
 		send(1)
-		if v := r.overview("a"); v.Delayed != operate.Unknown || v.Visible != operate.Unknown || v.Unsettled != queue.DelayedCounted+1 {
+		if v := r.overview(); v.Delayed != operate.Unknown || v.Visible != operate.Unknown || v.Unsettled != queue.DelayedCounted+1 {
 			t.Errorf("beyond the bound: %+v", v)
 		}
 	})

@@ -207,7 +207,7 @@ func forbidden(ctx context.Context, what string) error {
 }
 
 // changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
-// the queue.
+// the queue or leaves its dead letters there.
 func (a *API) changed(ctx context.Context, p *QueuePath, kind string, detail map[string]string) {
 	e := &deploy.Event{
 		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: caller(ctx).App, Author: author(ctx),
@@ -215,7 +215,9 @@ func (a *API) changed(ctx context.Context, p *QueuePath, kind string, detail map
 	}
 	maps.Copy(e.Detail, detail)
 	for _, m := range a.o.Queues.Manifests() {
-		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool { return c.Queue == p.Queue }) {
+		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool {
+			return c.Queue == p.Queue || c.DeadLetterQueue == p.Queue
+		}) {
 			e.App = m.Name
 		}
 	}

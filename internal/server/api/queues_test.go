@@ -134,7 +134,7 @@ func TestMessagesThroughTheAPI(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	type seen struct{ State, Format, Encoding, Body string }
-	var got []seen
+	got := make([]seen, 0, len(page.Items))
 	for _, m := range page.Items {
 		got = append(got, seen{m.State, m.Format, m.Encoding, string(m.Body)})
 	}
@@ -201,7 +201,7 @@ func TestMessagesThroughTheAPI(t *testing.T) {
 	}
 
 	events, err := c.Events(ctx, "shop", 0, 100)
-	var kinds []string
+	kinds := make([]string, 0, len(events))
 	for i := range events {
 		kinds = append(kinds, events[i].Kind)
 		if e := &events[i]; e.Author != "the deploy" || e.Detail["queue"] != "jobs" || e.Detail["database"] != "db" {
@@ -230,7 +230,7 @@ func TestARedriveStopsWithItsCaller(t *testing.T) {
 	kill(t, b, "jobs", n)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// One message a step, and 20 s between two.
+	// One message a step, and a second between two.
 	_, err := w.admin.Redrive(ctx, "db", "jobs-dead", &client.Redrive{Rate: 1}, func(client.Progress) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

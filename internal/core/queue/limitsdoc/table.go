@@ -303,7 +303,7 @@ var sections = []section{
 			{"MaxModules", queue.MaxModules, "modules", "the database: the modules of one version"},
 			{"KeptReplies", queue.KeptReplies, "answers", "memory: those kept for calls that are repeated with the same Idempotency-Key"},
 			{"MaxReply", queue.MaxReply, bytesUnit, "memory: the largest of them"},
-			{"BatchPage", queue.BatchPage, "batches", "the database: those of one answer that has what their handlers logged too"},
+			{"BatchPage", queue.BatchPage, records, "the database: those of one answer that has what their handlers logged too"},
 			{"FollowEvery", queue.FollowEvery, "", "the database: how often the command line asks for news while it follows them"},
 			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
 		},
