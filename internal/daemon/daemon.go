@@ -113,21 +113,26 @@ func (d *Daemon) start(ctx context.Context) error {
 	if d.state, err = state.Open(d.o.State, d.o.Clean); err != nil {
 		return err
 	}
+	builds := make([]*build, len(d.o.Dirs))
 	for i, dir := range d.o.Dirs {
 		p, err := d.newProject(ctx, dir, i)
 		if err != nil {
 			return err
 		}
 		d.projects = append(d.projects, p)
-		b, files, err := p.load(ctx)
-		p.files = files
+		builds[i], p.files, err = p.load(ctx)
 		if err != nil {
 			return err
 		}
-		if err := d.named(p, b); err != nil {
+	}
+	if err := d.o.unused(builds); err != nil {
+		return err
+	}
+	for i, p := range d.projects {
+		if err := d.named(p, builds[i]); err != nil {
 			return err
 		}
-		if err := p.deploy(ctx, d.node, b); err != nil {
+		if err := p.deploy(ctx, d.node, builds[i]); err != nil {
 			return err
 		}
 	}

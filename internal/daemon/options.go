@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
@@ -77,6 +79,32 @@ func (o *Options) check() error {
 	case last > maxPort:
 		return fault.New(fault.Invalid, "port_invalid", "%d projects from port %d on need port %d, which does not exist", len(o.Dirs), o.Port, last).
 			WithHint("begin at a lower port, or let --port 0 pick free ones")
+	}
+	return nil
+}
+
+// unused refuses settings for a database that no project has: its name is misspelt.
+func (o *Options) unused(builds []*build) error {
+	var databases []string
+	for _, b := range builds {
+		if name := b.manifest.Database; name != "" && !slices.Contains(databases, name) {
+			databases = append(databases, name)
+		}
+	}
+	for flag, names := range map[string][]string{
+		"database-url": slices.Collect(maps.Keys(o.DatabaseURLs)), "queue-ops-cap": slices.Collect(maps.Keys(o.Caps.Operations)),
+		"database-size-cap": slices.Collect(maps.Keys(o.Caps.Sizes)),
+	} {
+		for _, name := range names {
+			if name == "" || slices.Contains(databases, name) {
+				continue
+			}
+			known := "no project here has a database"
+			if len(databases) > 0 {
+				known = "the projects here have " + strings.Join(databases, ", ")
+			}
+			return fault.New(fault.Invalid, "database_unused", "--%s names the database %s, which no project has", flag, name).WithHint("%s", known)
+		}
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func cronCases() []testCase {
 	return []testCase{cronValues(), cronRetry(), cronNoRetry(), cronReject(), cronLater(), cronScript(), cronCrash(), cronMissing(), cronRequest(), cronReload()}
 }
 
-const cronTriggers = "Cron Triggers"
+const cronTriggers = "Workers docs, Cron Triggers"
 
 // cronChanges is a wrong behaviour of the runs.
 func cronChanges(name string, apply func(runs []cronRun)) wrong {
@@ -131,7 +131,7 @@ func cronValues() testCase {
 
 func cronRetry() testCase {
 	const cron = "*/1 * * * *"
-	c := testCase{id: "cron-retry", rule: "a run that throws is tried again with back-off, for the same occurrence", source: guarantees + " §Scheduled runs", app: "cron"}
+	c := testCase{id: "cron-retry", rule: "a run that throws is tried again with back-off, for the same occurrence", source: guarantees + ", Scheduled runs", app: "cron"}
 	c.drive = func(r *run) { r.occurrence(cron, 3) }
 	c.check = func(o *observation) error {
 		for i, run := range o.Runs {
@@ -241,7 +241,7 @@ func cronScript() testCase {
 
 func cronCrash() testCase {
 	const cron = "* * * * *"
-	c := testCase{id: "cron-crash", rule: "a run whose process dies is recorded as lost and tried again", source: guarantees + " §Scheduled runs", app: "croncrash"}
+	c := testCase{id: "cron-crash", rule: "a run whose process dies is recorded as lost and tried again", source: guarantees + ", Scheduled runs", app: "croncrash"}
 	c.drive = func(r *run) {
 		r.within(3*patience, "a lost run and one after it", func() bool {
 			r.o.Runs = r.node.cronRuns(r.c.app, cron)
@@ -271,7 +271,7 @@ func cronCrash() testCase {
 }
 
 func cronMissing() testCase {
-	c := testCase{id: "cron-missing", rule: "crons without a scheduled handler are refused, and the version before goes on", source: guarantees + " §Scheduled runs", app: "cronless"}
+	c := testCase{id: "cron-missing", rule: "crons without a scheduled handler are refused, and the version before goes on", source: guarantees + ", Scheduled runs", app: "cronless"}
 	c.drive = func(r *run) {
 		r.rewrite("wrangler.json", `"main": "index.js"`, `"main": "index.js", "triggers": { "crons": ["* * * * *"] }`)
 		r.until("the refusal", func() bool {
@@ -350,7 +350,7 @@ func cronRequest() testCase {
 func cronReload() testCase {
 	c := testCase{
 		id: "cron-remembered", rule: "the database remembers the crons of the live version, what was claimed last, and how runs ended",
-		source: guarantees + " §Scheduled runs", app: "cron",
+		source: guarantees + ", Scheduled runs", app: "cron",
 	}
 	const cron = "* * * 1-12 *"
 	c.drive = func(r *run) {

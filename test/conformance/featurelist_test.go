@@ -159,7 +159,10 @@ var areas = []area{
 		{name: "Hyperdrive", of: "C", state: differs, cases: "database-postgres database-pg", note: "One binding, to the database that holds the queues; no pooling or caching."},
 	}},
 	{"Other bindings and events", []feature{
-		{name: "cron triggers, fan out from a `scheduled` handler", of: "CRJ", state: absent, note: "Refused with its place. Call the app's `fetch` from a cron of the system."},
+		{
+			name: "cron triggers, fan out from a `scheduled` handler", of: "CRJ", state: works, cases: "cron-*", tests: "`TestAgainstTheMinutes`; `TestSimulation`",
+			note: "Five fields in UTC, as Cloudflare has them. A run that fails is tried again; two runs of an app never overlap. See [CONFIGURATION.md](CONFIGURATION.md#crons).",
+		},
 		{
 			name: "D1", of: "CJ", state: differs, cases: "d1-*", tests: "`TestKill`, `TestApply`",
 			note: "A SQLite file of the node behind Cloudflare's own client. There is one copy, so sessions need none of their bookmarks; `rows_read` and `rows_written` are estimates.",

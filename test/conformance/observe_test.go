@@ -279,8 +279,8 @@ func (o *observation) String() string {
 //	left b attempts 1 in 3600s
 //
 // A number behind a name is the attempt. The delay of a message that was not handled yet is counted from its send, any other
-// from the end of the last batch, which a busy machine settles later: in steps of 5 s, long ones in steps of 20 s. The
-// queue is named where it is not the first of the case.
+// from the end of its last batch. It is never shorter than what was asked for, but a busy machine settles later: it is read
+// in whole steps of 5 s, long ones in steps of 20 s. The queue is named where it is not the first of the case.
 func (o *observation) trace(c *testCase) []string {
 	lines := make([]string, 0, len(o.Batches)+len(o.Left))
 	in := func(name string) string {
@@ -289,7 +289,6 @@ func (o *observation) trace(c *testCase) []string {
 		}
 		return name + ": "
 	}
-	var last time.Time
 	for i := range o.Batches {
 		b := &o.Batches[i]
 		line := in(b.Queue) + string(b.Outcome)
@@ -310,22 +309,39 @@ func (o *observation) trace(c *testCase) []string {
 			}
 		}
 		lines = append(lines, line)
-		last = b.end()
 	}
 	for i := range o.Left {
 		r := &o.Left[i]
 		wait := r.VisibleAt.Sub(r.SentAt)
 		if r.Attempts > 0 {
-			wait = r.VisibleAt.Sub(last)
+			wait = r.VisibleAt.Sub(o.handled(r.Name))
 		}
 		step := 5 * time.Second
 		if wait > 5*time.Minute {
 			step = 20 * time.Second
 		}
-		wait = max(0, wait).Round(step)
+		wait = max(0, wait+clockGrain).Truncate(step)
 		lines = append(lines, fmt.Sprintf("%sleft %s attempts %d in %.0fs", in(r.Queue), r.Name, r.Attempts, wait.Seconds()))
 	}
 	return lines
+}
+
+// clockGrain is what the database and a record of a batch may round times by, together.
+const clockGrain = 10 * time.Millisecond
+
+// handled is when the last batch with a message of a name ended; when none tells of its messages, when the last batch did.
+func (o *observation) handled(name string) time.Time {
+	var last time.Time
+	for i := range o.Batches {
+		b := &o.Batches[i]
+		if slices.ContainsFunc(b.Messages, func(m message) bool { return m.name() == name }) {
+			last = b.end()
+		}
+	}
+	if last.IsZero() && len(o.Batches) > 0 {
+		last = o.Batches[len(o.Batches)-1].end()
+	}
+	return last
 }
 
 // seen returns every message of a name, in the order of its deliveries.

@@ -13,7 +13,7 @@ var (
 	ownHost    = peerNote{"loss-* share-* outbound-*", "the case kills or replaces processes, or is about the addresses that `celld` allows; a peer is one process without a host"}
 	ownRecords = peerNote{"settle-wait-until settle-nowait*", "the end of a batch cannot be seen from outside"}
 	ownFixture = peerNote{"form-named dead-formats", "the case has a fixture of its own, which is not run there"}
-	ownD1      = peerNote{"d1-*", "the declarations of queues are translated for a peer, those of D1 databases are not"}
+	ownOthers  = peerNote{"d1-* cron-*", "the declarations of queues are translated for a peer, those of D1 databases and crons are not"}
 )
 
 // What no peer decides as we do.
@@ -28,7 +28,7 @@ var (
 )
 
 var workerdSkips = []peerNote{
-	ownDialect, ownStore, ownHost, ownD1, ownRecords, ownFixture,
+	ownDialect, ownStore, ownHost, ownOthers, ownRecords, ownFixture,
 	{"serial three most-together automatic metrics-batch dead-cycle", "the case holds handlers at a server of the test, and these Workers reach public addresses only"},
 }
 
@@ -46,7 +46,7 @@ var workerdDiffers = []peerNote{
 }
 
 var miniflareSkips = []peerNote{
-	ownDialect, ownStore, ownHost, ownD1, ownRecords, ownFixture,
+	ownDialect, ownStore, ownHost, ownOthers, ownRecords, ownFixture,
 	{"form-service-worker", "what a service worker logs does not reach the output of the process"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,6 +178,9 @@ messages too; admin makes and revokes tokens too.`,
 		Args: command.Args(1, 1, "name for the token"),
 		RunE: func(c *cobra.Command, given []string) error {
 			t.Name = given[0]
+			if !slices.Contains([]string{"read", "deploy", "admin"}, t.Role) {
+				return command.Usage("--role takes read, deploy or admin, not %q", t.Role)
+			}
 			if expires < 0 {
 				return command.Usage("--expires takes a time from now, not %s", span.Text(expires))
 			}

@@ -269,6 +269,8 @@ const (
 	// and told to come back after PublicRetryAfter.
 	PublicConnections = 4_096
 	PublicRetryAfter  = time.Second
+	// OperatorConnections is the same for the address of operators.
+	OperatorConnections = 256
 	// PublicRefusalTime is how long a client that is refused may take to read so.
 	PublicRefusalTime = 2 * time.Second
 	// PublicHeaderTime and PublicHeaderBytes bound the head of a request, from its first byte on.

@@ -27,6 +27,8 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/cloudflare"
+	"github.com/runlot/runlot/internal/server/ingress"
 )
 
 // account is the id of the one account in Cloudflare's paths.
@@ -91,9 +93,13 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
-	handler := api.New(api.Options{
+	handler := http.NewServeMux()
+	handler.Handle("/", api.New(api.Options{
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: f, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
-	})
+	}))
+	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
+		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
+	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
 }
 
@@ -178,12 +184,14 @@ type doors struct {
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
-	public := newServer(s, d.router())
-	operator := newServer(s, d.api)
+	public := ingress.NewServer(d.router(), s.Log)
+	operator := ingress.NewServer(d.api, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	for server, listener := range map[*http.Server]net.Listener{public: d.public, operator: d.operator} {
+	for server, listener := range map[*http.Server]net.Listener{
+		public: ingress.Bound(d.public, queue.PublicConnections), operator: ingress.Bound(d.operator, queue.OperatorConnections),
+	} {
 		wg.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s is not served any more: %w", listener.Addr(), err)

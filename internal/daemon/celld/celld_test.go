@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
@@ -229,6 +231,54 @@ func TestWhatWasDeployedComesBack(t *testing.T) {
 		t.Errorf("a deleted app: %v", err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestADeletedAppLeavesNoCrons: one of the same name must not run an occurrence of the time before it.
+func TestADeletedAppLeavesNoCrons(t *testing.T) {
+	data := t.TempDir()
+	i := start(t, data, 0)
+	u, err := i.Upload(t.Context(), &client.Upload{
+		App: "tick", ConfigFile: "runlot.json", Modules: []client.Module{{Name: "main.mjs", Kind: "esModule", Body: []byte(`export default { scheduled() {} };`)}},
+		Config: []byte(`{"name": "tick", "main": "a.js", "database": "tick", "compatibilityDate": "2026-11-01", "crons": ["0 0 1 1 *"]}`),
+	})
+	if err == nil {
+		_, err = i.Deploy(t.Context(), "tick", &client.Deploy{Version: u.Version.ID})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	access, err := cluster.Locate(filepath.Join(data, "postgres"), "tick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), access.OwnerURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	remembered := func() (n int) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM runlot_queue.cron").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(waitTime)
+	for remembered() == 0 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the cron is not remembered")
+		}
+	}
+	if err := i.DeleteApp(t.Context(), "tick"); err != nil {
+		t.Fatal(err)
+	}
+	if n := remembered(); n != 0 {
+		t.Errorf("%d crons are remembered of an app that was deleted", n)
+	}
 }
 
 // TestAnIdleAppIsParked: its process is gone, also after a restart of the daemon; a request brings it back, and so does a

@@ -95,15 +95,15 @@ func (f *fleet) Resume(ctx context.Context, v *deploy.Runnable) error {
 }
 
 // Remove implements deploy.Runner.
-func (f *fleet) Remove(_ context.Context, appName string) error {
+func (f *fleet) Remove(ctx context.Context, appName string) error {
 	f.mu.Lock()
 	a := f.apps[appName]
 	delete(f.apps, appName)
 	f.mu.Unlock()
-	if a != nil {
-		a.Stop()
+	if a == nil {
+		return nil
 	}
-	return nil
+	return a.Discard(ctx)
 }
 
 // Waiting implements deploy.Runner.

@@ -2,21 +2,11 @@ package celld
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
-
-	"github.com/runlot/runlot/internal/core/queue"
 )
 
 // healthPath answers whether the daemon serves, under any host name.
 const healthPath = "/.well-known/celld/health"
-
-// newServer is an HTTP server with the bounds that both doors have.
-func newServer(s *Settings, handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: queue.SendTimeout, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
-	}
-}
 
 // router sends a request to the app that its host name names.
 func (d *doors) router() http.Handler {

@@ -83,6 +83,15 @@ func (k *Keeper) store(database string) (schedule.Store, error) {
 	return store, nil
 }
 
+// Forget removes what is remembered of the crons of an app that is gone: one of the same name begins anew.
+func (k *Keeper) Forget(ctx context.Context, m *app.Manifest) error {
+	store, err := k.store(m.Database)
+	if err != nil || store == nil {
+		return err
+	}
+	return store.Forget(ctx, m.Name, m.Crons)
+}
+
 // App is the scheduled runs of one app.
 type App struct {
 	*schedule.Scheduler

@@ -138,7 +138,7 @@ func prepareState(state string) error {
 			reason = p.Err
 		}
 		return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
-			WithHint("name a folder that you may write to with --state DIR").WithCause(err)
+			WithHint("name a folder that you may write to with --state DIR (celld: --data DIR)").WithCause(err)
 	}
 	return nil
 }

@@ -341,6 +341,15 @@ func (a *App) Park(idle time.Duration) bool {
 	return true
 }
 
+// Discard ends an app that does not come back.
+func (a *App) Discard(ctx context.Context) error {
+	a.Stop()
+	if v := a.Live(); v != nil && len(v.Manifest.Crons) > 0 {
+		return a.n.crons.Forget(ctx, v.Manifest)
+	}
+	return nil
+}
+
 // Stop ends the app: no more batches or requests are taken, those in flight finish within bounds, the process drains.
 func (a *App) Stop() {
 	a.mu.Lock()

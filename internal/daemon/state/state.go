@@ -95,7 +95,7 @@ func ours(state string) error {
 	for _, e := range entries {
 		if !known[e.Name()] {
 			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).
-				WithHint("name another folder with --state, or delete it yourself")
+				WithHint("name another folder with --state (celld: --data), or delete it yourself")
 		}
 	}
 	return nil
@@ -124,7 +124,7 @@ func unusable(state string, err error) error {
 		reason = p.Err
 	}
 	return fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used: %s", state, reason).
-		WithHint("name a folder that you may write to with --state DIR").WithCause(err)
+		WithHint("name a folder that you may write to with --state DIR (celld: --data DIR)").WithCause(err)
 }
 
 // Listen takes a TCP address. The workers of a process that was killed end with it, but hold its ports until the

@@ -95,7 +95,11 @@ func (a *API) serveOpenAPI() {
 	if err != nil {
 		panic("api: the OpenAPI document always marshals: " + err.Error())
 	}
-	a.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	a.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := a.identify(r.Context(), r.Header.Get("Authorization")); err != nil {
+			writeFault(w, r, err)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text)
 	})
@@ -135,15 +139,19 @@ const (
 	anyApp = "any app"
 )
 
+// identify finds the token of a call.
+func (a *API) identify(ctx context.Context, header string) (*access.Token, error) {
+	text, ok := strings.CutPrefix(header, "Bearer ")
+	if !ok {
+		return nil, fault.New(fault.Invalid, access.CodeUnauthenticated, "this needs a token").
+			WithHint("send it as `Authorization: Bearer TOKEN`; `runlot login` keeps one for the command line")
+	}
+	return a.o.Access.Authenticate(ctx, text)
+}
+
 // authenticate lets calls through that have a token with the role that they need.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
-	text, ok := strings.CutPrefix(ctx.Header("Authorization"), "Bearer ")
-	if !ok {
-		a.refuse(ctx, fault.New(fault.Invalid, access.CodeUnauthenticated, "this needs a token").
-			WithHint("send it as `Authorization: Bearer TOKEN`; `runlot login` keeps one for the command line"))
-		return
-	}
-	t, err := a.o.Access.Authenticate(ctx.Context(), text)
+	t, err := a.identify(ctx.Context(), ctx.Header("Authorization"))
 	if err != nil {
 		a.refuse(ctx, err)
 		return

@@ -361,7 +361,14 @@ func TestAnUploadThatIsNone(t *testing.T) {
 
 func TestTheDocumentNamesEveryCall(t *testing.T) {
 	w := newWorld(t)
-	status, _, text := w.raw("GET", "/v1/openapi.json", "", "", "")
+	if status, _, _ := w.raw("GET", "/v1/openapi.json", "", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("the document without a token: %d", status)
+	}
+	token, _, err := w.access.Create(t.Context(), "x", access.Read, "", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, text := w.raw("GET", "/v1/openapi.json", token, "", "")
 	var document struct {
 		OpenAPI string
 		Paths   map[string]map[string]struct{ OperationID, Summary string }

@@ -48,13 +48,19 @@ var errNobody = errors.New("no worker process serves")
 func New(log *slog.Logger) *Ingress {
 	i := &Ingress{log: log, own: map[string]http.Handler{}, changed: make(chan struct{})}
 	i.stopping, i.stop = context.WithCancel(context.Background())
-	logger := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	i.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: logger}
-	i.server = &http.Server{
-		ReadHeaderTimeout: queue.PublicHeaderTime, MaxHeaderBytes: queue.PublicHeaderBytes, IdleTimeout: queue.PublicIdle,
-		ErrorLog: logger, Handler: i,
+	i.proxy = &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	i.server = NewServer(i, log)
 	return i
+}
+
+// NewServer is an HTTP server with the bounds of a public door; its listener is to be one of Bound.
+func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		ReadHeaderTimeout: queue.PublicHeaderTime, MaxHeaderBytes: queue.PublicHeaderBytes, IdleTimeout: queue.PublicIdle,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Handler: handler,
+	}
 }
 
 // ServeHTTP implements http.Handler.

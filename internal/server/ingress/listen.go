@@ -31,6 +31,9 @@ var fullAnswer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: " + strconv.I
 
 const fullText = "too many connections\n"
 
+// Bound is a listener that gives at most so many connections at a time: one more is answered with status 503 and closed.
+func Bound(l net.Listener, connections int) net.Listener { return bound(l, connections) }
+
 func bound(l net.Listener, connections int) *bounded {
 	b := &bounded{Listener: l, slots: make(chan struct{}, connections), full: make(chan struct{}, fullAtOnce)}
 	b.over, b.end = context.WithCancel(context.Background())

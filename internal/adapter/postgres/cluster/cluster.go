@@ -204,7 +204,7 @@ func (c *Cluster) inspectData() (bool, error) {
 	version, err := os.ReadFile(filepath.Join(c.dataDir, "PG_VERSION"))
 	if err != nil || !included(c.dataDir) {
 		return false, fault.New(fault.Environment, "postgres_data", "the folder %s is not a data folder of this program", c.dataDir).
-			WithHint("move it away, or choose another state folder with --state; nothing was changed")
+			WithHint("move it away, or choose another state folder with --state (celld: --data); nothing was changed")
 	}
 	found := strings.TrimSpace(string(version))
 	if _, err := strconv.Atoi(found); err != nil {

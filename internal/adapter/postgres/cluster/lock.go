@@ -55,7 +55,7 @@ func LockFolder(dir string) (*os.File, error) {
 		holder = "process " + strconv.Itoa(pid)
 	}
 	return nil, fault.New(fault.Conflict, "state_in_use", "the state folder %s is in use by %s", dir, holder).
-		WithHint("stop it first, or choose another folder with --state")
+		WithHint("stop it first, or choose another folder with --state (celld: --data)")
 }
 
 // tryLock reports whether it got the lock. Not getting it because another has it is no error.
@@ -197,7 +197,7 @@ func unusable(dir string, err error) *fault.Error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return f.WithHint("free space on its disk")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return f.WithHint("make it writable for this user, or choose another with --state")
+		return f.WithHint("make it writable for this user, or choose another with --state (celld: --data)")
 	}
-	return f.WithHint("choose another with --state")
+	return f.WithHint("choose another with --state (celld: --data)")
 }

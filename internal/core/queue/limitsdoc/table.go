@@ -214,6 +214,7 @@ var sections = []section{
 		intro: "The public address of an app. They are not settings. How long a request and its body take is not bounded: uploads and streams may go on.",
 		limits: []limit{
 			{"PublicConnections", queue.PublicConnections, connectionsUnit, "file descriptors and memory: what clients hold of one app at a time; one more is answered with status 503"},
+			{"OperatorConnections", queue.OperatorConnections, connectionsUnit, "the same, at the address of operators"},
 			{"PublicRetryAfter", queue.PublicRetryAfter, "", "the same: when such a client is told to come back (`Retry-After`)"},
 			{"PublicRefusalTime", queue.PublicRefusalTime, "", "the same: how long such a client may take to read the answer"},
 			{"PublicHeaderTime", queue.PublicHeaderTime, "", "connections: how long the head of a request may take to arrive"},

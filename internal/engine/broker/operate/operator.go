@@ -165,6 +165,9 @@ func (o *Operator) PausedAt(queueName string) (time.Time, error) {
 // consumer.
 func (o *Operator) SetRetention(ctx context.Context, queueName string, retention time.Duration) error {
 	milli := min(max(retention, queue.MinRetention), queue.MaxRetention).Milliseconds()
+	if milli == queue.DefaultRetention.Milliseconds() {
+		milli = 0 // what a queue has that was never told: nothing to write for most queues at every start
+	}
 	return o.configure(ctx, queueName, func(s *store.Settings) { s.Retention = milli })
 }
 

@@ -59,6 +59,8 @@ type Meter struct {
 	// reserved are the operations of sends that were admitted and are not committed yet.
 	reserved int64
 	alerts   []Alert
+	// full is the last day that was seen used up.
+	full int32
 	// stale says that the keeper has something to write, urgent that it may not wait.
 	stale, urgent bool
 }
@@ -112,7 +114,7 @@ func (m *Meter) Load(entries []store.Usage) {
 func (m *Meter) SetCap(dailyCap int64, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dailyCap = dailyCap
+	m.dailyCap, m.full = dailyCap, 0
 	m.watch(dayOf(now))
 	// Whether SQL may send has to be looked at again.
 	m.touch(true)
@@ -210,7 +212,8 @@ func (m *Meter) touch(urgent bool) {
 	m.stale, m.urgent = true, m.urgent || urgent
 }
 
-// watch announces the parts of the cap that a day has reached. mu is held.
+// watch announces the parts of the cap that a day has reached, and has SQL told at once when that is all of it: a send
+// that was too large for the rest may have announced the end of the day's operations before. mu is held.
 func (m *Meter) watch(day int32) {
 	if m.dailyCap == 0 {
 		return
@@ -222,6 +225,10 @@ func (m *Meter) watch(day int32) {
 	}
 	if total >= m.dailyCap {
 		m.announce(day, t, capReached)
+		if m.full != day {
+			m.full = day
+			m.touch(true)
+		}
 	}
 }
 

@@ -1,0 +1,241 @@
+package cloudflare
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/deploy"
+)
+
+// recentDeployments is how many deployments are listed, as Cloudflare does.
+const recentDeployments = 10
+
+func (a *API) registerScripts() {
+	const scripts = "/accounts/{account}/workers/scripts"
+	a.handle("GET "+scripts, access.Read, a.listScripts)
+	a.handle("GET /accounts/{account}/workers/services/{app}", access.Read, a.service)
+	a.handle("DELETE /accounts/{account}/workers/services/{app}", access.Deploy, a.deleteScript)
+	a.handle("DELETE "+scripts+"/{app}", access.Deploy, a.deleteScript)
+	a.handle("GET "+scripts+"/{app}/versions", access.Read, a.listVersions)
+	a.handle("GET "+scripts+"/{app}/versions/{version}", access.Read, a.version)
+	a.handle("GET "+scripts+"/{app}/deployments", access.Read, a.listDeployments)
+	a.handle("POST "+scripts+"/{app}/deployments", access.Deploy, a.deploy)
+	a.handle("GET "+scripts+"/{app}/secrets", access.Read, a.listSecrets)
+	a.handle("PUT "+scripts+"/{app}/secrets", access.Deploy, a.putSecret)
+	a.handle("DELETE "+scripts+"/{app}/secrets/{name}", access.Deploy, a.deleteSecret)
+}
+
+func (a *API) listScripts(w http.ResponseWriter, c *call) error {
+	apps, err := a.o.Versions.Apps(c.Context())
+	if err != nil {
+		return err
+	}
+	var all []map[string]any
+	for i := range apps {
+		if one := &apps[i]; one.Live != "" && (c.token.App == "" || c.token.App == one.Name) {
+			all = append(all, map[string]any{"id": one.Name, "created_on": stamp(one.Created), "modified_on": stamp(one.Since)})
+		}
+	}
+	list(w, c.Request, all)
+	return nil
+}
+
+// service tells a client whether a script was deployed before.
+func (a *API) service(w http.ResponseWriter, c *call) error {
+	name := c.PathValue("app")
+	one, err := a.o.Versions.App(c.Context(), name)
+	if fault.KindOf(err) == fault.NotFound || err == nil && one.Live == "" {
+		return fault.New(fault.NotFound, codeService, "there is no script %s", name)
+	}
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]any{
+		"id": name, "default_environment": map[string]any{
+			"environment": "production", "script": map[string]any{"id": name, "tag": one.Live, "tags": []string{}, "last_deployed_from": "wrangler"},
+		},
+	}, nil)
+	return nil
+}
+
+func (a *API) deleteScript(w http.ResponseWriter, c *call) error {
+	if err := a.o.Deploy.Delete(finished(c), c.PathValue("app"), c.token.Name); err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, nil, nil)
+	return nil
+}
+
+// wireVersion is a version in Cloudflare's shape.
+func wireVersion(v *deploy.Version) map[string]any {
+	m := v.Manifest
+	bindings := make([]map[string]any, 0, len(m.Producers)+len(m.D1Databases))
+	for i := range m.Producers {
+		b := map[string]any{"type": "queue", "name": m.Producers[i].Binding, "queue_name": m.Producers[i].Queue}
+		if delay := m.Producers[i].DeliveryDelay; delay != nil {
+			b["delivery_delay"] = int(delay.Seconds())
+		}
+		bindings = append(bindings, b)
+	}
+	for i := range m.D1Databases {
+		bindings = append(bindings, map[string]any{"type": "d1", "name": m.D1Databases[i].Binding, "id": cmp.Or(m.D1Databases[i].ID, m.D1Databases[i].Name)})
+	}
+	annotations := map[string]string{}
+	if v.Message != "" {
+		annotations["workers/message"] = v.Message
+	}
+	return map[string]any{
+		"id": v.ID, "number": v.Number, "annotations": annotations,
+		"metadata": map[string]any{"created_on": stamp(v.Created), "modified_on": stamp(v.Created), "author_email": v.Author, "source": "wrangler"},
+		"resources": map[string]any{
+			"script":         map[string]any{"etag": v.Digest, "handlers": []string{}},
+			"script_runtime": map[string]any{"compatibility_date": m.CompatibilityDate, "compatibility_flags": append([]string{}, m.CompatibilityFlags...)},
+			"bindings":       bindings,
+		},
+	}
+}
+
+func (a *API) listVersions(w http.ResponseWriter, c *call) error {
+	name := c.PathValue("app")
+	if _, err := a.o.Versions.App(c.Context(), name); err != nil {
+		return err
+	}
+	versions, err := a.o.Versions.Versions(c.Context(), name, 0, queue.KeptVersions)
+	if err != nil {
+		return err
+	}
+	items := make([]map[string]any, 0, len(versions))
+	for i := range versions {
+		items = append(items, wireVersion(&versions[i]))
+	}
+	answer(w, http.StatusOK, map[string]any{"items": items}, nil)
+	return nil
+}
+
+func (a *API) version(w http.ResponseWriter, c *call) error {
+	v, err := a.o.Versions.Version(c.Context(), c.PathValue("app"), c.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, wireVersion(v), nil)
+	return nil
+}
+
+func (a *API) listDeployments(w http.ResponseWriter, c *call) error {
+	name := c.PathValue("app")
+	if _, err := a.o.Versions.App(c.Context(), name); err != nil {
+		return err
+	}
+	deployments, err := a.o.Versions.Deployments(c.Context(), name, 0, recentDeployments)
+	if err != nil {
+		return err
+	}
+	items := make([]map[string]any, 0, len(deployments))
+	for i := range deployments {
+		d := &deployments[i]
+		annotations := map[string]string{}
+		if d.Message != "" {
+			annotations["workers/message"] = d.Message
+		}
+		if d.Action == deploy.ActionRollback {
+			annotations["workers/triggered_by"] = "rollback"
+		}
+		items = append(items, map[string]any{
+			"id": d.ID, "created_on": stamp(d.Created), "author_email": d.Author, "source": "wrangler", "strategy": "percentage", "annotations": annotations,
+			"versions": []map[string]any{{"version_id": d.Version, "percentage": 100}},
+		})
+	}
+	answer(w, http.StatusOK, map[string]any{"deployments": items}, nil)
+	return nil
+}
+
+// deployRequest makes versions live, each for a part of the requests.
+type deployRequest struct {
+	Versions []struct {
+		ID      string  `json:"version_id"`
+		Percent float64 `json:"percentage"`
+	} `json:"versions"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func (a *API) deploy(w http.ResponseWriter, c *call) error {
+	in, err := body[deployRequest](c)
+	if err != nil {
+		return err
+	}
+	if len(in.Versions) != 1 || in.Versions[0].Percent != 100 {
+		return fault.New(fault.Invalid, "deploy_split", "a deployment is one version for 100 percent of the requests here").
+			WithHint("deploy one version, without a split")
+	}
+	name := c.PathValue("app")
+	action, err := a.action(c, name, in.Versions[0].ID)
+	if err != nil {
+		return err
+	}
+	d, err := a.o.Deploy.Deploy(finished(c), &deploy.Request{
+		App: name, Version: in.Versions[0].ID, Action: action, Author: c.token.Name, Message: in.Annotations["workers/message"],
+	})
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]string{"id": d.ID}, nil)
+	return nil
+}
+
+// action is a rollback where an older version than the live one is asked for: clients make the same call for both.
+func (a *API) action(c *call, name, id string) (deploy.Action, error) {
+	one, err := a.o.Versions.App(c.Context(), name)
+	if err != nil {
+		return "", err
+	}
+	v, err := a.o.Versions.Version(c.Context(), name, id)
+	if err != nil {
+		return "", err
+	}
+	if v.Number < one.LiveNumber {
+		return deploy.ActionRollback, nil
+	}
+	return deploy.ActionDeploy, nil
+}
+
+// secretType is the one type of secret.
+const secretType = "secret_text"
+
+func (a *API) listSecrets(w http.ResponseWriter, c *call) error {
+	secrets, err := a.o.Deploy.Secrets(c.Context(), c.PathValue("app"))
+	if err != nil {
+		return err
+	}
+	all := make([]map[string]string, len(secrets))
+	for i := range secrets {
+		all[i] = map[string]string{"name": secrets[i].Name, "type": secretType}
+	}
+	list(w, c.Request, all)
+	return nil
+}
+
+func (a *API) putSecret(w http.ResponseWriter, c *call) error {
+	in, err := body[struct{ Name, Text, Type string }](c)
+	if err != nil {
+		return err
+	}
+	if in.Type != "" && in.Type != secretType {
+		return fault.New(fault.Invalid, "secret_type", "a secret of the type %q is not in this release", in.Type).WithHint("use %s", secretType)
+	}
+	if err := a.o.Deploy.PutSecret(finished(c), c.PathValue("app"), in.Name, in.Text, c.token.Name); err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]string{"name": in.Name, "type": secretType}, nil)
+	return nil
+}
+
+func (a *API) deleteSecret(w http.ResponseWriter, c *call) error {
+	if err := a.o.Deploy.DeleteSecret(finished(c), c.PathValue("app"), c.PathValue("name"), c.token.Name); err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, nil, nil)
+	return nil
+}
