@@ -181,7 +181,7 @@ var areas = []area{
 		},
 		{
 			name: "list of queues with depth, dead letters and last batch (`runlot queue`)", of: "CR", state: works, tests: "`TestOverview`; `TestScripts` (queue)",
-			note: "Against `celld`; under `runlot dev` it is `select queue, state, count(*) from runlot_queue.messages group by 1, 2`.",
+			note: "On `celld`, and of a project that `runlot dev` runs, in its folder.",
 		},
 		{
 			name: "peek", of: "CR", state: works, tests: "`TestPeek`; `TestMessagesThroughTheAPI`; `TestScripts` (queue)",

@@ -79,7 +79,7 @@ func (f *choice) filter(ctx context.Context, name []string) (*client.Client, *cl
 		}
 		return api, &client.BatchFilter{Database: q.Database, Queue: q.Name}, nil
 	}
-	api, err := remote.Connect(f.server)
+	api, err := remote.Connect(ctx, f.server)
 	filter := &client.BatchFilter{Database: f.database, App: f.app}
 	if err != nil || f.database != "" || f.app != "" {
 		return api, filter, err

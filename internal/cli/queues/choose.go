@@ -80,7 +80,7 @@ func (f *choice) queue(ctx context.Context, api *client.Client, name string) (*c
 
 // open connects and finds a queue.
 func (f *choice) open(ctx context.Context, name string) (*client.Client, *client.Queue, error) {
-	api, err := remote.Connect(f.server)
+	api, err := remote.Connect(ctx, f.server)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -25,14 +25,15 @@ func Queue() *cobra.Command {
 		Long: `queue shows the queues of this folder's project, or of all apps elsewhere: the
 messages that are visible, delayed and in flight (FLYING), those in the
 dead-letter queue (DEAD), since when the oldest waits, and how the last batch
-ended.`,
+ended. In the folder of a project that runlot dev runs, it is that one's queues;
+else those of the celld of the last login.`,
 		Example: "  runlot queue\n  runlot queue --database shop --watch\n  runlot queue --json | jq '.[].visible'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(given) > 0 {
 				return command.HelpOrUnknown(c, given)
 			}
-			api, err := remote.Connect(f.server)
+			api, err := remote.Connect(c.Context(), f.server)
 			if err != nil {
 				return err
 			}

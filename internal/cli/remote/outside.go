@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"context"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -8,6 +10,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/daemon/desk"
 )
 
 // What the commands about queues, in a package of their own, share with those here.
@@ -15,8 +18,19 @@ import (
 // ServerFlag defines the flag that names the server.
 func ServerFlag(c *cobra.Command, server *string) { serverFlag(c, server) }
 
-// Connect returns a client of the server that the flag, the environment or the last login names, with its token.
-func Connect(server string) (*client.Client, error) { return connect(server) }
+// Connect returns a client of the server that the flag or the environment names, of what `runlot dev` runs in this folder,
+// or of the server of the last login.
+func Connect(ctx context.Context, server string) (*client.Client, error) {
+	if server == "" && os.Getenv(serverVariable) == "" {
+		if door, ok := desk.Read(ctx, stateFolder); ok {
+			return client.New(door.Server, door.Token)
+		}
+	}
+	return connect(server)
+}
+
+// stateFolder is where runlot dev keeps its state, unless it is told otherwise.
+const stateFolder = ".runlot"
 
 // FolderDatabase is the database of the app whose project is in this folder; "" when there is no project, or one that
 // cannot be read.

@@ -27,7 +27,8 @@ type Instance interface {
 	URLs(appName string) []string
 }
 
-// Options are what the API stands on; all fields are required.
+// Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
+// versions are kept: then there are no calls about apps, and no events.
 type Options struct {
 	Deploy   *deploy.Engine
 	Versions deploy.Store
@@ -67,8 +68,10 @@ func New(o Options) *API {
 	owner := func(ctx context.Context) string { return caller(ctx).ID }
 	a.api.UseMiddleware(a.authenticate, replay.New().Middleware(owner, a.refuse))
 	a.registerIdentity()
-	a.registerApps()
-	a.registerSecrets()
+	if o.Versions != nil {
+		a.registerApps()
+		a.registerSecrets()
+	}
 	a.registerQueues()
 	a.registerMessages()
 	a.registerBatches()

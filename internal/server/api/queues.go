@@ -209,6 +209,9 @@ func forbidden(ctx context.Context, what string) error {
 // changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
 // the queue or leaves its dead letters there.
 func (a *API) changed(ctx context.Context, p *QueuePath, kind string, detail map[string]string) {
+	if a.o.Versions == nil {
+		return
+	}
 	e := &deploy.Event{
 		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: caller(ctx).App, Author: author(ctx),
 		Detail: map[string]string{"database": p.Database, "queue": p.Queue},

@@ -1,4 +1,5 @@
-// Package wire turns what the engines know of queues, messages and batches into what goes over the wire, and drafts back.
+// Package wire turns what the engines know of versions, queues, messages and batches into what goes over the wire, and
+// drafts back.
 package wire
 
 import (
