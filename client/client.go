@@ -51,11 +51,20 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	var text []byte
 	if body != nil {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
+		if text, err = marshal(body); err != nil {
 			return err
 		}
 	}
 	return c.send(ctx, method, path, query, "application/json", text, result)
+}
+
+// marshal writes a value as JSON, and bodies of messages in it as they are.
+func marshal(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return text.Bytes(), err
 }
 
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, kind string, body []byte, result any) error {
@@ -83,10 +92,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 			return ctx.Err()
 		}
 		if try == tries {
-			return &Error{
-				Code: "server_unreachable", Message: fmt.Sprintf("%s does not answer: %s", c.base, reason(err)),
-				Hint: "is celld running there? Name another with --server URL",
-			}
+			return c.unreachable(err)
 		}
 		select {
 		case <-time.After(wait):

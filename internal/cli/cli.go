@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/instance"
+	"github.com/runlot/runlot/internal/cli/queues"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/scaffold"
 	"github.com/runlot/runlot/internal/cli/terminal"
@@ -54,7 +55,8 @@ whatever is killed in between.`,
 	}
 	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events())
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(),
+		queues.Queue(), queues.Logs())
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
 }

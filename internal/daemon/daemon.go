@@ -18,6 +18,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/desk"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/state"
 )
@@ -30,6 +31,7 @@ type Daemon struct {
 	projects []*project
 	began    time.Time
 	state    *state.Folder // nil before it is opened
+	desk     *desk.Desk    // nil unless the commands about queues are served
 }
 
 // Run starts everything, runs until ctx ends, and stops everything. It fails when an app cannot go live at the start.
@@ -136,7 +138,10 @@ func (d *Daemon) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if d.o.Watch {
+		d.desk, err = desk.Open(ctx, d.o.State, d.node, d.o.Log)
+	}
+	return err
 }
 
 // newProject takes the app's port.
@@ -200,6 +205,7 @@ func (d *Daemon) stop() {
 		wg.Go(p.stop)
 	}
 	wg.Wait()
+	d.desk.Close()
 	d.node.Stop()
 	if d.state != nil {
 		d.state.Close()

@@ -176,14 +176,29 @@ var areas = []area{
 	}},
 	{"Operating", []feature{
 		{
-			name: "the HTTP API: queues, consumers, push, pull, ack, peek", of: "C", state: absent,
-			note: "Send from a Worker or from SQL.",
+			name: "the HTTP API: queues, push, peek, purge, pause", of: "C", state: differs, tests: "`TestMessagesThroughTheAPI`",
+			note: "`celld` has them under `/v1` in shapes of its own; `GET /v1/openapi.json` describes them. Consumers come with the app; there is no pull consumer.",
 		},
-		{name: "list of queues with depth, dead letters and last batch (`runlot queue`)", of: "CR", state: absent, note: "`select queue, state, count(*) from runlot_queue.messages group by 1, 2`."},
-		{name: "peek", of: "CR", state: absent, note: "`select * from runlot_queue.messages where queue = 'jobs' limit 10`; JSON bodies are shown as JSON."},
-		{name: "pause and resume delivery", of: "C", state: absent, note: "Remove the consumer from the file: messages wait until it is back, or until retention."},
-		{name: "purge", of: "CR", state: absent, note: "Give the queue a consumer that acks everything."},
-		{name: "redrive of dead letters", of: "R", state: absent, note: "Give the dead-letter queue a consumer that sends its messages back; they get new ids."},
+		{
+			name: "list of queues with depth, dead letters and last batch (`runlot queue`)", of: "CR", state: works, tests: "`TestOverview`; `TestScripts` (queue)",
+			note: "On `celld`, and of a project that `runlot dev` runs, in its folder.",
+		},
+		{
+			name: "peek", of: "CR", state: works, tests: "`TestPeek`; `TestMessagesThroughTheAPI`; `TestScripts` (queue)",
+			note: "`runlot queue peek`; in SQL `select * from runlot_queue.messages where queue = 'jobs' limit 10`.",
+		},
+		{
+			name: "pause and resume delivery", of: "C", state: works, tests: "`TestPauseAndResume`; `TestScripts` (queue)",
+			note: "`runlot queue pause` and `resume`; it lasts over restarts and deployments.",
+		},
+		{
+			name: "purge", of: "CR", state: works, tests: "`TestPurge`; `TestMessagesThroughTheAPI`; `TestScripts` (queue)",
+			note: "`runlot queue purge`. What is in flight finishes.",
+		},
+		{
+			name: "redrive of dead letters", of: "R", state: works, tests: "`TestRedrive`; `TestARedriveStopsWithItsCaller`; `TestScripts` (queue)",
+			note: "`runlot queue redrive`: back to where each came from, or `--to` another; ids stay.",
+		},
 		{
 			name: "operation counts, warned at 90 %", of: "CR", state: differs, cases: "cap-operations", tests: "`TestCapSurvivesARestart`",
 			note: "A line in the output and no mail. `select * from runlot_queue.usage_by_day`. Counted as on Cloudflare, by started 64,000 bytes.",

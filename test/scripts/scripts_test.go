@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await,
 			"get":   get,
+			"until": until,
 		},
 	})
 }
@@ -95,6 +97,29 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		case <-tick.C:
 		case <-deadline:
 			ts.Fatalf("%q did not appear in %s, which holds:\n%s", args[1], args[0], text)
+		}
+	}
+}
+
+// until COMMAND PATTERN runs a command of the shell again and again until its output matches a pattern.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: until COMMAND PATTERN")
+	}
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(waitTime)
+	for {
+		err := ts.Exec("sh", "-c", args[0])
+		if out := ts.ReadFile("stdout"); err == nil && pattern.MatchString(out) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("%s did not print %q, but:\n%s%s", args[0], args[1], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 		}
 	}
 }

@@ -36,6 +36,13 @@ func JSON(c *cobra.Command, value any) error {
 	return encoder.Encode(value)
 }
 
+// JSONLine writes a value for a program, on one line.
+func JSONLine(c *cobra.Command, value any) error {
+	encoder := json.NewEncoder(Stdout(c))
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
 // Confirm asks for a yes before something that cannot be undone. Outside a terminal nobody can be asked: there it takes
 // --yes. It returns a usage error when the answer is no.
 func Confirm(c *cobra.Command, yes bool, question string) error {

@@ -98,7 +98,7 @@ func replace(path string, text []byte) error {
 
 // serverFlag is the flag that names the server.
 func serverFlag(c *cobra.Command, server *string) {
-	c.Flags().StringVar(server, "server", "", "`URL` of the celld's operator address (default: that of\nthe last login, or "+defaultServer+")")
+	c.Flags().StringVar(server, "server", "", "`URL` of the celld's operator address (default: that\nof the last login, or "+defaultServer+")")
 }
 
 // connect returns a client of the server that the flag, the environment or the last login names, with its token.

@@ -97,9 +97,12 @@ func Events() *cobra.Command {
 			rows := make([][]terminal.Cell, 0, len(events))
 			for i := range events {
 				e := &events[i]
-				about := e.Detail["name"]
+				about := cmp.Or(e.Detail["name"], e.Detail["queue"])
 				if n := e.Detail["number"]; n != "" {
 					about = "version " + n
+				}
+				if n := e.Detail["messages"]; n != "" {
+					about += ": " + n
 				}
 				if more := cmp.Or(e.Detail["message"], e.Detail["reason"]); more != "" {
 					about += ": " + more

@@ -146,6 +146,8 @@ const (
 	PeekBytes   = 4 << 20
 	OperateIDs  = 1_000
 	ReasonBytes = 1_000
+	// DelayedCounted is the most delayed messages of a queue that are counted for an overview.
+	DelayedCounted = 10_000
 	// OperateRows bounds one step of a purge or a redrive. Between two steps, sends and settlements have their turn.
 	OperateRows = 1_000
 	// OperateReadTime bounds one read of an operator's call in the database.
@@ -400,6 +402,10 @@ const (
 	// KeptReplies is how many answers of the API are kept for calls that are repeated with the same key, MaxReply the largest.
 	KeptReplies = 1_000
 	MaxReply    = 64 << 10
+	// BatchPage is the most records of batches in one answer that has what they logged too.
+	BatchPage = 100
+	// FollowEvery is how often a program that follows what happens asks for news.
+	FollowEvery = time.Second
 	// MaxPage is the most entries in one answer of a list.
 	MaxPage = 1_000
 )

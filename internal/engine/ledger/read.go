@@ -44,7 +44,7 @@ func (l *Ledger) List(ctx context.Context, f Filter, cursor string, limit int) (
 		return err
 	})
 	if err == nil && len(page.Records) == q.Limit {
-		page.Next = page.Records[q.Limit-1].ID.cursor()
+		page.Next = page.Records[q.Limit-1].ID.Cursor()
 	}
 	return page, err
 }

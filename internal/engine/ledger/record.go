@@ -55,8 +55,8 @@ func ParseID(text string) (ID, error) {
 	return ID{Queue: name, Number: number}, nil
 }
 
-// cursor is the opaque form in which a page names its end.
-func (id ID) cursor() string { return base64.RawURLEncoding.EncodeToString([]byte(id.String())) }
+// Cursor is the opaque form in which a page names its end: a list with it goes on behind the record.
+func (id ID) Cursor() string { return base64.RawURLEncoding.EncodeToString([]byte(id.String())) }
 
 func parseCursor(text string) (ID, error) {
 	decoded, err := base64.RawURLEncoding.DecodeString(text)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/api/replay"
 )
 
 // Instance is what the API asks of what runs.
@@ -25,12 +27,14 @@ type Instance interface {
 	URLs(appName string) []string
 }
 
-// Options are what the API stands on; all fields are required.
+// Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
+// versions are kept: then there are no calls about apps, and no events.
 type Options struct {
 	Deploy   *deploy.Engine
 	Versions deploy.Store
 	Access   *access.Keeper
 	Instance Instance
+	Queues   Queues
 	// Compile makes a manifest of the text of a configuration file, chosen by its name; env is an environment of a wrangler
 	// file, or "".
 	Compile func(file string, text []byte, env string) (m *app.Manifest, warnings []string, err error)
@@ -42,32 +46,48 @@ type Options struct {
 
 // API is an http.Handler.
 type API struct {
-	o       Options
-	mux     *http.ServeMux
-	api     huma.API
-	replays *replays
+	o   Options
+	mux *http.ServeMux
+	api huma.API
 }
 
 // New returns the API.
 func New(o Options) *API {
 	shapeErrors()
-	a := &API{o: o, mux: http.NewServeMux(), replays: newReplays()}
+	a := &API{o: o, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("celld", o.Version)
 	config.Info.Description = "Apps, queues and messages of a celld. Calls carry a token: `Authorization: Bearer …`. " +
 		"A POST with an `Idempotency-Key` that was answered before gets the same answer and has no further effect."
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema fields in answers
+	config.Formats = map[string]huma.Format{"application/json": plainJSON, "json": plainJSON}
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	a.api = humago.New(a.mux, config)
-	a.api.UseMiddleware(a.authenticate, a.replay)
+	owner := func(ctx context.Context) string { return caller(ctx).ID }
+	a.api.UseMiddleware(a.authenticate, replay.New().Middleware(owner, a.refuse))
 	a.registerIdentity()
-	a.registerApps()
-	a.registerSecrets()
+	if o.Versions != nil {
+		a.registerApps()
+		a.registerSecrets()
+	}
+	a.registerQueues()
+	a.registerMessages()
+	a.registerBatches()
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a
+}
+
+// plainJSON writes < and > as they are, since bodies of messages hold them.
+var plainJSON = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(v)
+	},
+	Unmarshal: json.Unmarshal,
 }
 
 // OpenAPI is the document that describes the API, as JSON.

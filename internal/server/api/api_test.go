@@ -61,6 +61,7 @@ type world struct {
 	server   *httptest.Server
 	access   *access.Keeper
 	instance *instance
+	queues   *queues
 	admin    *client.Client
 }
 
@@ -76,11 +77,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}}
+	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}}
 	log := slog.New(slog.DiscardHandler)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log,
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {

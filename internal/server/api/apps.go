@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
 // Running is how an app is doing.
@@ -108,7 +109,7 @@ func (a *API) registerApps() {
 		}
 		list := make([]client.Version, len(versions))
 		for i := range versions {
-			list[i] = wireVersion(&versions[i])
+			list[i] = wire.Version(&versions[i])
 		}
 		return listOf(list), nil
 	})
@@ -206,7 +207,7 @@ func (a *API) createVersion(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := client.Uploaded{Version: wireVersion(uploaded.Version), Warnings: append(append([]string{}, warnings...), uploaded.Warnings...), Removed: []client.Orphans{}}
+	out := client.Uploaded{Version: wire.Version(uploaded.Version), Warnings: append(append([]string{}, warnings...), uploaded.Warnings...), Removed: []client.Orphans{}}
 	for _, r := range uploaded.Removed {
 		out.Removed = append(out.Removed, client.Orphans{Queue: r.Queue, Messages: r.Messages})
 	}
@@ -298,28 +299,8 @@ func (a *API) wireApp(one *deploy.App, running map[string]Running) client.App {
 	out.MemoryBytes, out.Requests, out.Messages = r.MemoryBytes, r.Requests, r.Messages
 	if r.Manifest != nil {
 		out.Database = r.Manifest.Database
-		out.Producers, out.Consumers = wireQueues(r.Manifest)
+		out.Producers, out.Consumers = wire.Bindings(r.Manifest)
 	}
-	return out
-}
-
-func wireQueues(m *app.Manifest) ([]client.Producer, []client.Consumer) {
-	producers, consumers := make([]client.Producer, 0, len(m.Producers)), make([]client.Consumer, 0, len(m.Consumers))
-	for i := range m.Producers {
-		producers = append(producers, client.Producer{Binding: m.Producers[i].Binding, Queue: m.Producers[i].Queue})
-	}
-	for i := range m.Consumers {
-		consumers = append(consumers, client.Consumer{Queue: m.Consumers[i].Queue, DeadLetterQueue: m.Consumers[i].DeadLetterQueue})
-	}
-	return producers, consumers
-}
-
-func wireVersion(v *deploy.Version) client.Version {
-	out := client.Version{
-		ID: v.ID, Number: v.Number, App: v.App, Created: v.Created, Author: v.Author, Message: v.Message, ConfigFile: v.ConfigFile,
-		Digest: v.Digest, Live: v.Live, Database: v.Manifest.Database,
-	}
-	out.Producers, out.Consumers = wireQueues(v.Manifest)
 	return out
 }
 

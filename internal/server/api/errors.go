@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/deploy"
 )
 
@@ -75,7 +76,7 @@ func statusOf(f *fault.Error, cloudflare bool) int {
 		switch f.Code {
 		case access.CodeUnauthenticated:
 			return http.StatusUnauthorized
-		case access.CodeForbidden:
+		case access.CodeForbidden, operate.CodeTargetForbidden:
 			return http.StatusForbidden
 		}
 		return http.StatusBadRequest

@@ -79,6 +79,8 @@ const (
 	CodeNoSource = "redrive_no_source"
 	// CodeOntoItself: a redrive would move messages to where they are.
 	CodeOntoItself = "redrive_onto_itself"
+	// CodeTargetForbidden: a redrive would move messages to where RedriveOptions.May does not let them go.
+	CodeTargetForbidden = "redrive_target_forbidden"
 )
 
 // commit carries a change out, again and again while the store does not answer. With an error nothing was changed, or the

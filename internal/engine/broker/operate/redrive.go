@@ -18,6 +18,9 @@ type RedriveOptions struct {
 	IDs []queue.ID
 	// To is the queue to move them to; "" is the one that each came from.
 	To string
+	// May, when it is not nil, says whether messages may be moved to a queue. Nothing is moved when one would have to go
+	// where they may not.
+	May func(queueName string) bool
 	// Rate is the most messages a second; 0 is as many as go.
 	Rate int
 	// Progress, when it is not nil, is told after each step what was done so far. It must not block.
@@ -40,7 +43,7 @@ type Redriven struct {
 // or the process dies, what was moved stays moved and the rest stays.
 //
 // Faults, with nothing moved: Conflict (CodeNoSource) when a message was sent to the queue directly, or was redriven to it,
-// so that To has to name its target; Conflict (CodeOntoItself); NotFound (queue.CodeQueueNotFound) when the queue or To
+// so that To has to name its target; Conflict (CodeOntoItself); Invalid (CodeTargetForbidden); NotFound (queue.CodeQueueNotFound) when the queue or To
 // does not exist; Limit (CodeTooManyIDs).
 func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptions) (Redriven, error) {
 	var done Redriven
@@ -48,7 +51,7 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 	if err != nil {
 		return done, err
 	}
-	d := redrive{o: o, q: q, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress}
+	d := redrive{o: o, q: q, may: r.May, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress}
 	if r.Rate > 0 {
 		d.rows = min(d.rows, r.Rate)
 	}
@@ -59,6 +62,9 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 		if d.to == q {
 			return done, fault.New(fault.Conflict, CodeOntoItself, "queue %q cannot be redriven to itself", q.Name).
 				WithHint("name another queue")
+		}
+		if r.May != nil && !r.May(d.to.Name) {
+			return done, fault.New(fault.Invalid, CodeTargetForbidden, "queue %q is not yours to change", d.to.Name).WithHint("name another queue")
 		}
 	}
 	if len(r.IDs) > 0 {
@@ -75,6 +81,7 @@ type redrive struct {
 	q *backlog.Queue
 	// to is the target of every message; nil is where each came from.
 	to       *backlog.Queue
+	may      func(queueName string) bool
 	rate     int
 	rows     int
 	done     *Redriven
@@ -199,7 +206,12 @@ func (d *redrive) target(h *store.Head) *backlog.Queue {
 // checkSources makes sure that it is known where the messages go.
 func (d *redrive) checkSources(heads []store.Head) error {
 	for i := range heads {
-		if d.target(&heads[i]) == nil {
+		to := d.target(&heads[i])
+		if to != nil && d.may != nil && !d.may(to.Name) {
+			return fault.New(fault.Invalid, CodeTargetForbidden, "message %s would go to queue %q, which is not yours to change", d.o.id(&heads[i]), to.Name).
+				WithHint("name another queue to move the messages to, or choose the messages")
+		}
+		if to == nil {
 			return fault.New(fault.Conflict, CodeNoSource,
 				"the source of message %s is ambiguous: it did not come to queue %q as a dead letter", d.o.id(&heads[i]), d.q.Name).
 				WithHint("name the queue to move the messages to")

@@ -59,6 +59,9 @@ func (g *Guard) SetDailyOperations(n int64) { g.meter.SetCap(n, time.Now()) }
 // Today is what was used of today, in UTC.
 func (g *Guard) Today() Count { return g.meter.Used(time.Now()) }
 
+// Days are those that are kept, today first, and the daily cap; 0 is none.
+func (g *Guard) Days() (days []Day, dailyCap int64) { return g.meter.Days(time.Now()) }
+
 // Admit refuses a send that a bound stops, with a fault of kind Limit, and reserves its operations. What is admitted is
 // given back by Release, or counted by Sent.
 func (g *Guard) Admit(operations int64) error {

@@ -255,6 +255,29 @@ func (m *Meter) Used(now time.Time) Count {
 	return c
 }
 
+// Day is what was counted on one day.
+type Day struct {
+	// Begin is 00:00 UTC.
+	Begin time.Time
+	Count
+}
+
+// Days are the days that are kept, today's first, and the cap of a day; 0 is none.
+func (m *Meter) Days(now time.Time) (days []Day, dailyCap int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.day(dayOf(now))
+	for number, t := range m.days {
+		d := Day{Begin: endOf(number - 1)}
+		for _, by := range t.by {
+			d.Count = d.plus(by)
+		}
+		days = append(days, d)
+	}
+	slices.SortFunc(days, func(a, b Day) int { return b.Begin.Compare(a.Begin) })
+	return days, m.dailyCap
+}
+
 // task is what the keeper has to do.
 type task struct {
 	entries []store.Usage

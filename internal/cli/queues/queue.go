@@ -1,0 +1,223 @@
+package queues
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/remote"
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
+)
+
+// Queue lists the queues and gathers the commands about one of them.
+func Queue() *cobra.Command {
+	var f choice
+	var asJSON, watch bool
+	c := &cobra.Command{
+		Use:   "queue",
+		Short: "Show the queues, and what is done with one",
+		Long: `queue shows the queues of this folder's project, or of all apps elsewhere: the
+messages that are visible, delayed and in flight (FLYING), those in the
+dead-letter queue (DEAD), since when the oldest waits, and how the last batch
+ended. In the folder of a project that runlot dev runs, it is that one's queues;
+else those of the celld of the last login.`,
+		Example: "  runlot queue\n  runlot queue --database shop --watch\n  runlot queue --json | jq '.[].visible'",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				return command.HelpOrUnknown(c, given)
+			}
+			api, err := remote.Connect(c.Context(), f.server)
+			if err != nil {
+				return err
+			}
+			for first := true; ; first = false {
+				list, err := f.list(c.Context(), api)
+				switch {
+				case watch && c.Context().Err() != nil:
+					return nil //nolint:nilerr // Ctrl-C is how a watch ends
+				case err != nil:
+					return err
+				case asJSON && watch:
+					err = command.JSONLine(c, list)
+				case asJSON:
+					err = command.JSON(c, list)
+				default:
+					showQueues(c, list, watch, first)
+				}
+				if err != nil || !watch || !wait(c.Context(), queue.FollowEvery) {
+					return err
+				}
+			}
+		},
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
+	c.SuggestionsMinimumDistance = 2
+	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), batches(), batch())
+	return c
+}
+
+func showQueues(c *cobra.Command, list []client.Queue, watch, first bool) {
+	out := terminal.New(command.Stdout(c))
+	switch {
+	case watch && out.Interactive:
+		out.Printf("\x1b[H\x1b[2J")
+	case watch && !first:
+		out.Printf("\n")
+	}
+	if len(list) == 0 {
+		terminal.New(command.Stderr(c)).Printf("There are no queues; an app that is deployed brings its own.\n")
+		return
+	}
+	several := false
+	for i := range list {
+		several = several || list[i].Database != list[0].Database
+	}
+	rows := make([][]terminal.Cell, 0, len(list))
+	const longest = 16
+	for i := range list {
+		q := &list[i]
+		name := q.Name
+		if several {
+			name = q.Database + "/" + name
+		}
+		if out.Interactive {
+			name = terminal.CutName(name, longest)
+		}
+		rows = append(rows, queueRow(q, name))
+	}
+	out.Table([]string{"QUEUE", "VISIBLE", "DELAYED", "FLYING", "DEAD", "OLDEST", "LAST BATCH"}, rows)
+}
+
+func queueRow(q *client.Queue, name string) []terminal.Cell {
+	oldest, last := "-", "-"
+	if q.Oldest != nil {
+		oldest = age(*q.Oldest)
+	}
+	dead := "-"
+	if q.Consumer != nil && q.Consumer.DeadLetterQueue != "" {
+		dead = number(q.DeadLetters)
+	}
+	style := terminal.Normal
+	if b := q.LastBatch; b != nil {
+		last, style = b.Outcome+" "+age(b.Start), outcomeStyle(b.Outcome)
+	}
+	if q.PausedSince != nil {
+		last, style = "paused "+age(*q.PausedSince), terminal.Yellow
+	}
+	row := remote.Cells(name, number(q.Visible), number(q.Delayed), number(q.InFlight), dead, oldest, last)
+	row[len(row)-1].Style = style
+	return row
+}
+
+// age is how long ago a time was, in its largest unit.
+func age(at time.Time) string { return strings.TrimSuffix(remote.Ago(at), " ago") }
+
+// number shows a number that may not be known.
+func number(n int64) string {
+	if n < 0 {
+		return "?"
+	}
+	return terminal.Count(n)
+}
+
+func outcomeStyle(outcome string) terminal.Style {
+	switch queue.Outcome(outcome) {
+	case queue.OK:
+		return terminal.Green
+	case queue.Failed, queue.TimedOut:
+		return terminal.Red
+	case queue.Lost, queue.Errored:
+	}
+	return terminal.Yellow
+}
+
+func info() *cobra.Command {
+	var f choice
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "info NAME",
+		Short:   "Show all about a queue",
+		Example: "  runlot queue info jobs",
+		Args:    command.Args(1, 1, "name of a queue"),
+		RunE: func(c *cobra.Command, given []string) error {
+			_, q, err := f.open(c.Context(), given[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return command.JSON(c, q)
+			}
+			out := terminal.New(command.Stdout(c))
+			for _, line := range describe(q) {
+				for n, part := range out.Fold(line[1], labelWidth) {
+					label := line[0]
+					if n > 0 {
+						label = ""
+					}
+					out.Printf("%s%s\n", out.Paint(terminal.Dim, fmt.Sprintf("%-*s", labelWidth, label)), part)
+				}
+			}
+			return nil
+		},
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+// labelWidth is the room for the names of lines, in columns.
+const labelWidth = 15
+
+// describe is what there is to say of a queue, by name.
+func describe(q *client.Queue) [][2]string {
+	lines := [][2]string{
+		{"Queue", q.Name},
+		{"Database", q.Database},
+		{"Messages", fmt.Sprintf("%s visible, %s delayed, %s in flight", number(q.Visible), number(q.Delayed), number(q.InFlight))},
+	}
+	if q.Bytes >= 0 {
+		lines = append(lines, [2]string{"Size", remote.Size(q.Bytes)})
+	}
+	if q.Oldest != nil {
+		lines = append(lines, [2]string{"Oldest", "sent " + remote.Ago(*q.Oldest)})
+	}
+	kept := span.Text(time.Duration(q.RetentionSeconds) * time.Second)
+	if q.RetentionSet {
+		kept += ", as an operator set it"
+	}
+	lines = append(lines, [2]string{"Kept for", kept})
+	state := "delivered"
+	if q.PausedSince != nil {
+		state = "paused since " + remote.Clock(*q.PausedSince) + "; `runlot queue resume " + q.Name + "` goes on"
+	} else if q.Consumer == nil {
+		state = "no app consumes it: messages wait"
+	}
+	lines = append(lines, [2]string{"State", state})
+	for _, p := range q.Producers {
+		lines = append(lines, [2]string{"Producer", p.App + ": env." + p.Binding})
+	}
+	if c := q.Consumer; c != nil {
+		text := fmt.Sprintf("%s: batches of %d or %s, %d retries", c.App, c.BatchSize,
+			span.Text(time.Duration(c.BatchTimeoutSeconds*float64(time.Second))), c.MaxRetries)
+		lines = append(lines, [2]string{"Consumer", text})
+		if c.DeadLetterQueue != "" {
+			lines = append(lines, [2]string{"Dead letters", number(q.DeadLetters) + " in " + c.DeadLetterQueue})
+		}
+	}
+	if len(q.DeadLettersOf) > 0 {
+		lines = append(lines, [2]string{"Holds", "the dead letters of " + strings.Join(q.DeadLettersOf, ", ")})
+	}
+	if b := q.LastBatch; b != nil {
+		lines = append(lines, [2]string{"Last batch", b.Outcome + " " + remote.Ago(b.Start) + ": " + counts(b)})
+	}
+	return lines
+}

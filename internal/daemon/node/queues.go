@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/server/api"
+)
+
+// Databases implements api.Queues.
+func (n *Node) Databases() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.databases))
+}
+
+var _ api.Queues = (*Node)(nil)
+
+// Database implements api.Queues. The broker is the one that serves now: after a loss of the database it ends, and the
+// next call returns its successor.
+func (n *Node) Database(ctx context.Context, databaseName string) (api.Database, error) {
+	n.mu.Lock()
+	db := n.databases[databaseName]
+	n.mu.Unlock()
+	if db == nil {
+		return api.Database{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName).
+			WithHint("a database is there from the first deployment that names it")
+	}
+	ctx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
+	defer cancel()
+	b, err := db.live(ctx)
+	if err != nil {
+		return api.Database{}, err
+	}
+	return api.Database{Broker: b, Records: db.records}, nil
+}
+
+// Manifests implements api.Queues.
+func (n *Node) Manifests() []*app.Manifest {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.SortedFunc(maps.Values(n.uses), func(x, y *app.Manifest) int { return strings.Compare(x.Name, y.Name) })
+}
