@@ -11,6 +11,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD := go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 LINT := bin/tools/golangci-lint
 
+# CROWDED are packages with tests of so many events that the race detector does not take them: they are skipped under it, and
+# run once more without.
+CROWDED := ./internal/engine/dispatch
+
 # The race detector needs a C compiler, which is not a prerequisite; without one the tests run without it and say so.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(warning no C compiler found: the tests run without the race detector))
 
@@ -31,6 +35,7 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 .PHONY: test
 test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
+	$(if $(filter ./...,$(PKGS)),go test -timeout 15m $(ARGS) $(CROWDED))
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
 
 # In its own folder, go test prints what the test prints and no more.

@@ -264,7 +264,7 @@ func TestCapSurvivesARestart(t *testing.T) {
 	}
 	defer pool.Close()
 	urls := map[string]string{"capped": access.OwnerURL(), "default": clustertest.NewDatabase(t).OwnerURL()}
-	o := daemon.Options{DatabaseURLs: urls, Caps: capSettings, AllowPrivate: true, Watch: true}
+	o := daemon.Options{DatabaseURLs: urls, Caps: caps.Settings{Operations: capSettings.Operations}, AllowPrivate: true, Watch: true}
 	lives := func(t *testing.T, drive func(r *run)) {
 		t.Helper()
 		g := newGate(t)

@@ -43,6 +43,7 @@ func TestDeclaredConcurrencyIsReachedAndNeverExceeded(t *testing.T) {
 }
 
 func TestAutomaticConcurrency(t *testing.T) {
+	crowded(t)
 	automatic := consumer()
 	automatic.MaxConcurrency = 0
 	automatic.HandlerTime = queue.WranglerHandlerTime
@@ -197,6 +198,7 @@ func TestAutomaticConcurrency(t *testing.T) {
 }
 
 func TestASlowQueueStarvesNoOther(t *testing.T) {
+	crowded(t)
 	synctest.Test(t, func(t *testing.T) {
 		budget := dispatch.NewBudget(20 * queue.DispatchMinBytes)
 		c := consumer()
@@ -232,6 +234,7 @@ func TestASlowQueueStarvesNoOther(t *testing.T) {
 }
 
 func TestTheBudgetComesBack(t *testing.T) {
+	crowded(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := consumer()
 		c.MaxConcurrency = 10
@@ -360,6 +363,7 @@ func (p *process) live() {
 // TestPoisonIsFound: messages that kill their process end dead-lettered after a bounded number of deliveries, and
 // everything else is delivered and acked, whichever queues and concurrency share the process.
 func TestPoisonIsFound(t *testing.T) {
+	crowded(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		const sent = 60
 		queues := rapid.IntRange(1, 3).Draw(rt, "queues")
@@ -420,6 +424,7 @@ func TestPoisonIsFound(t *testing.T) {
 }
 
 func TestSuspectsOfAnAppComeOneByOne(t *testing.T) {
+	crowded(t)
 	synctest.Test(t, func(t *testing.T) {
 		isolation := dispatch.NewIsolation()
 		c := consumer()
