@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 	// programs honour that. A signal that is caught here has its default in them.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	t.Cleanup(func() { signal.Stop(hangups) }) // scripts run when this function has returned
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
