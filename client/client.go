@@ -148,7 +148,7 @@ func (c *Client) once(ctx context.Context, method, address, kind, key string, bo
 	return nil, failure(response.StatusCode, answer)
 }
 
-// failure is the error in an answer of either kind of path.
+// failure is the error in an answer.
 func failure(status int, answer []byte) *Error {
 	var own struct {
 		Error *Error `json:"error"`
@@ -156,10 +156,6 @@ func failure(status int, answer []byte) *Error {
 	if json.Unmarshal(answer, &own) == nil && own.Error != nil && own.Error.Message != "" {
 		own.Error.Status = status
 		return own.Error
-	}
-	var e envelope
-	if json.Unmarshal(answer, &e) == nil && len(e.Errors) > 0 {
-		return &Error{Status: status, Code: e.Errors[0].Code.String(), Message: e.Errors[0].Message}
 	}
 	return &Error{Status: status, Code: "http_" + strconv.Itoa(status), Message: fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))}
 }

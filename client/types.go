@@ -1,15 +1,12 @@
 package client
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Error is what the server answers when it refuses or fails.
 type Error struct {
 	// Status is the HTTP status.
 	Status int `json:"-"`
-	// Code is stable and for programs: "app_unknown". Cloudflare's paths have its numbers there.
+	// Code is stable and for programs: "app_unknown".
 	Code string `json:"code" doc:"Stable, for programs." example:"app_unknown"`
 	// Message is a sentence for a person.
 	Message string `json:"message" doc:"For a person."`
@@ -203,14 +200,4 @@ type Event struct {
 	App    string            `json:"app,omitempty"`
 	Author string            `json:"author"`
 	Detail map[string]string `json:"detail"`
-}
-
-// envelope is what Cloudflare's paths answer with.
-type envelope struct {
-	Success bool `json:"success"`
-	Errors  []struct {
-		Code    json.Number `json:"code"`
-		Message string      `json:"message"`
-	} `json:"errors"`
-	Result json.RawMessage `json:"result"`
 }

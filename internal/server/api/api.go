@@ -100,7 +100,7 @@ func (a *API) serveOpenAPI() {
 	}
 	a.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := a.identify(r.Context(), r.Header.Get("Authorization")); err != nil {
-			writeFault(w, r, err)
+			writeFault(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -117,7 +117,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // unknown answers what no path is for.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
-	writeFault(w, r, fault.New(fault.NotFound, "path_unknown", "%s %s is not a call of this server", r.Method, r.URL.Path).
+	writeFault(w, fault.New(fault.NotFound, "path_unknown", "%s %s is not a call of this server", r.Method, r.URL.Path).
 		WithHint("GET /v1/openapi.json describes those that there are"))
 }
 
@@ -175,7 +175,7 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 func (a *API) refuse(ctx huma.Context, err error) {
 	r, w := humago.Unwrap(ctx)
 	a.note(r, err)
-	writeFault(w, r, err)
+	writeFault(w, err)
 }
 
 // note writes what is nobody's fault but ours to the log.
@@ -202,7 +202,7 @@ func call[I, O any](a *API, need access.Role, op huma.Operation, handle func(ctx
 			if fault.KindOf(err) == fault.Internal {
 				a.o.Log.Error("a call failed", "operation", op.OperationID, "error", fault.Detail(err))
 			}
-			return nil, failure(err, strings.HasPrefix(op.Path, cloudflarePrefix))
+			return nil, failure(err)
 		}
 		return out, nil
 	})

@@ -318,7 +318,6 @@ func TestWhatIsNoCall(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/nothing", "", 404, `"code":"path_unknown"`},
-		{"GET", "/client/v4/nothing", "", 404, `"code":7003`},
 		{"POST", "/v1/tokens", `{"name":"x"}`, 422, "expected required property role"},
 		{"POST", "/v1/tokens", `{"name":"x","role":"read","rule":"y"}`, 422, "unexpected property"},
 		{"POST", "/v1/tokens", `{`, 400, `"code":"request_invalid"`},

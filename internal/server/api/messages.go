@@ -222,6 +222,6 @@ func (a *API) stream(p *QueuePath, event string, work lines.Work) *huma.StreamRe
 		if ctx.Err() == nil && fault.KindOf(err) == fault.Internal {
 			a.o.Log.Error("a call failed", "event", event, "queue", p.Queue, "error", fault.Detail(err))
 		}
-		return &failure(err, false).said
+		return &failure(err).said
 	})
 }
