@@ -16,7 +16,7 @@ func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 		"runlot token", "runlot token create", "runlot token list", "runlot token revoke", "runlot deploy", "runlot versions", "runlot rollback",
 		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
 		"runlot queue", "runlot queue info", "runlot queue peek", "runlot queue send", "runlot queue pause", "runlot queue resume", "runlot queue redrive",
-		"runlot queue purge", "runlot queue batches", "runlot queue batch", "runlot logs",
+		"runlot queue purge", "runlot queue retention", "runlot queue usage", "runlot queue batches", "runlot queue batch", "runlot logs",
 		"celld", "celld backup", "celld restore", "celld check", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
