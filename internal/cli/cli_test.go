@@ -17,7 +17,7 @@ func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
 		"runlot queue", "runlot queue info", "runlot queue peek", "runlot queue send", "runlot queue pause", "runlot queue resume", "runlot queue redrive",
 		"runlot queue purge", "runlot queue retention", "runlot queue usage", "runlot queue batches", "runlot queue batch", "runlot logs",
-		"celld", "celld backup", "celld restore", "celld check", "celld version",
+		"celld", "celld backup", "celld restore", "celld token", "celld token create", "celld token list", "celld token revoke", "celld check", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {

@@ -102,7 +102,7 @@ messages too; admin makes and revokes tokens too.`,
 	}
 	c.Flags().StringVar(&t.Role, "role", d.Role, "`ROLE`: read, deploy or admin")
 	c.Flags().StringVar(&t.App, "app", "", "the only `APP` that it opens")
-	c.Flags().DurationVar(&expires, "expires", 0, "`TIME` after which it is worthless, like 720h; 0 is never")
+	c.Flags().DurationVar(&expires, "expires", 0, "`TIME` after which it is worthless, like 720h;\n0 is never")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }
