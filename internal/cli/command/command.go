@@ -4,6 +4,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,9 +23,14 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		switch {
 		case len(given) < least:
+			if !strings.HasPrefix(what, "a ") && !strings.HasPrefix(what, "the ") {
+				what = "the " + what
+			}
 			return Usage("%s needs %s", c.CommandPath(), what)
 		case len(given) > most && most == 0:
 			return Usage("%s takes no argument, not %s", c.CommandPath(), Quoted(given[0]))
+		case len(given) > most && most > 1:
+			return Usage("%s takes at most %d arguments, not %d", c.CommandPath(), most, len(given))
 		case len(given) > most:
 			return Usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}

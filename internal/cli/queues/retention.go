@@ -27,12 +27,7 @@ sets it to TIME, from 60s to 14d. It counts at once, also for messages that wait
 already: those that are older are deleted. default takes it back, and the
 consumer's own counts again.`,
 		Example: "  runlot queue retention jobs\n  runlot queue retention jobs 7d\n  runlot queue retention jobs default",
-		Args: func(c *cobra.Command, given []string) error {
-			if len(given) > 2 {
-				return command.Usage("%s takes a queue and a time, not %d arguments", c.CommandPath(), len(given))
-			}
-			return command.Args(1, 2, "name of a queue")(c, given)
-		},
+		Args:    command.Args(1, 2, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
 			var set time.Duration
 			if len(given) > 1 {

@@ -119,6 +119,9 @@ started again with it, new before old. The value is encrypted where it is kept.`
 		if err := c.api.PutSecret(c.Context(), c.app, c.given[0], value); err != nil {
 			return err
 		}
+		if one, err := c.api.App(c.Context(), c.app); err == nil && one.Live == nil {
+			terminal.New(command.Stderr(c.Command)).Printf("Nothing of %s is deployed yet: its first version will have the secret.\n", c.app)
+		}
 		return c.say("Set %s of %s", c.given[0], c.app)
 	})
 }

@@ -29,7 +29,11 @@ func Versions() *cobra.Command {
 		if limit < 1 {
 			return nil, command.Usage("--limit takes a number of 1 or more, not %d", limit)
 		}
-		return c.api.Versions(c.Context(), c.app, 0, limit)
+		list, err := c.api.Versions(c.Context(), c.app, 0, limit)
+		if err == nil && len(list) == 0 {
+			_, err = c.api.App(c.Context(), c.app) // is there none of the name?
+		}
+		return list, err
 	}, func(c *call, versions []client.Version) error {
 		rows := make([][]terminal.Cell, 0, len(versions))
 		for i := range versions {
