@@ -41,7 +41,6 @@ func cronCommand() *cobra.Command {
 			return list.RunE(c, nil)
 		},
 	}
-	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(list, cronRunCommand())
 	return c
 }
