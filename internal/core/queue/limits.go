@@ -310,6 +310,10 @@ const (
 	RunsKept      = 10_000
 	RunPruneRows  = 1_000
 	RunPruneEvery = 100
+	// RunBeginTime is how long a run that a person asks for waits for its app to be there, and RunsAnswerTime how long a list
+	// of crons or runs waits for the database.
+	RunBeginTime   = time.Minute
+	RunsAnswerTime = 15 * time.Second
 	// RunTextBytes bounds each text of a record: of what the handler threw, its message and its stack.
 	RunTextBytes = 16 << 10
 	// CronConnections bounds the connections to one database for crons; CronConnectionIdle is how long an unused one stays.

@@ -8,6 +8,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -22,6 +23,7 @@ type Options struct {
 	Instance apps.Instance
 	Queues   reach.Queues
 	Compile  apps.Compiler
+	Crons    crons.Instance
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -44,6 +46,7 @@ func New(o Options) *API {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
 	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a

@@ -272,6 +272,8 @@ var sections = []section{
 			{"RunTextBytes", queue.RunTextBytes, bytesUnit, "the disk: each text of a record; the rest of a longer one is not kept"},
 			{"CronConnections", queue.CronConnections, connectionsUnit, "the database: connections for crons, per database"},
 			{"CronConnectionIdle", queue.CronConnectionIdle, "", "the database: how long an unused one stays open"},
+			{"RunBeginTime", queue.RunBeginTime, "", "the caller: how long a run by hand waits for its app to start"},
+			{"RunsAnswerTime", queue.RunsAnswerTime, "", "the caller: how long a list of crons or runs waits for the database"},
 			{"RunPruneEvery", queue.RunPruneEvery, runs, "the database: runs of an app between two such steps"},
 		},
 	},
