@@ -12,7 +12,7 @@ import (
 
 func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 	for _, command := range []string{
-		"runlot", "runlot dev", "runlot init", "runlot types", "runlot check", "runlot cron", "runlot cron list", "runlot cron run", "runlot pg", "runlot pg url", "runlot pg shell", "runlot version", "runlot login", "runlot logout", "runlot whoami",
+		"runlot", "runlot dev", "runlot init", "runlot types", "runlot check", "runlot cron", "runlot cron list", "runlot cron run", "runlot cron runs", "runlot pg", "runlot pg url", "runlot pg shell", "runlot version", "runlot login", "runlot logout", "runlot whoami",
 		"runlot token", "runlot token create", "runlot token list", "runlot token revoke", "runlot deploy", "runlot versions", "runlot rollback",
 		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
 		"runlot queue", "runlot queue info", "runlot queue peek", "runlot queue send", "runlot queue pause", "runlot queue resume", "runlot queue redrive",
