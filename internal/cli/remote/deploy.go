@@ -19,6 +19,8 @@ import (
 type deployed struct {
 	*client.Uploaded
 
+	// Pending are the migrations that D1 databases lack, or lacked before --migrate.
+	Pending    []pending          `json:"pending"`
 	Deployment *client.Deployment `json:"deployment,omitempty"`
 }
 
@@ -27,7 +29,7 @@ func Deploy() *cobra.Command {
 	var o daemon.Options
 	var p project
 	var message string
-	var dryRun, asJSON bool
+	var dryRun, migrate, asJSON bool
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
 		Short: "Upload a project and make it live",
@@ -37,9 +39,13 @@ starts beside the one before, takes over, and the one before finishes what it
 has in flight. No request fails meanwhile. When a step fails, the version before
 goes on, and the error says which step it was.
 
+Migrations of D1 databases that are not applied are named; with --migrate they are
+applied before the switch, and one that fails ends the deployment.
+
 Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 		Example: `  runlot deploy
   runlot deploy ./my-app --message "faster crawl"
+  runlot deploy --migrate
   runlot deploy --dry-run`,
 		Args: command.Args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {
@@ -89,9 +95,27 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			for _, r := range uploaded.Removed {
 				talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
 			}
+			lacks, err := lacking(c.Context(), api, m, uploaded.Version.ID, filepath.Dir(built.File))
+			if err != nil {
+				return err
+			}
+			for i := range lacks {
+				if !migrate || dryRun {
+					lacks[i].note(talk)
+					continue
+				}
+				err := lacks[i].apply(c.Context(), func(name string) {
+					if !asJSON {
+						fmt.Fprintf(out, "Applied %s to %s\n", name, lacks[i].Database)
+					}
+				})
+				if err != nil {
+					return err
+				}
+			}
 			if dryRun {
 				if asJSON {
-					return command.JSON(c, deployed{Uploaded: uploaded})
+					return command.JSON(c, deployed{Uploaded: uploaded, Pending: lacks})
 				}
 				_, err := fmt.Fprintln(out, "It is fit to be deployed. Nothing was changed.")
 				return err
@@ -102,7 +126,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 				return err
 			}
 			if asJSON {
-				return command.JSON(c, deployed{uploaded, d})
+				return command.JSON(c, deployed{uploaded, lacks, d})
 			}
 			fmt.Fprintf(out, "Deployed version %d in %s\n", d.Version.Number, span.Text(time.Since(began)))
 			for _, url := range d.URLs {
@@ -113,6 +137,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 	}
 	c.Flags().StringVarP(&message, "message", "m", "", "`TEXT` that says what is new")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, on the server too, and change nothing")
+	c.Flags().BoolVar(&migrate, "migrate", false, "apply the pending migrations of D1 databases first")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().StringVarP(&p.config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&p.env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")

@@ -374,6 +374,8 @@ const (
 	D1Running = 64
 	// D1ResultBytes bounds the rows that one call returns, as JSON; blobs are lists of numbers there.
 	D1ResultBytes = 32 << 20
+	// D1Operators is how many calls of operators run SQL at a time; each has D1RequestBytes and D1ResultBytes.
+	D1Operators = 4
 	// D1MemoryBytes bounds the memory of SQLite for one database; what it sorts beyond that lies in temporary files.
 	D1MemoryBytes = 256 << 20
 	// D1Open is the most databases that stay open while nobody calls them.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/server/api"
@@ -63,6 +64,7 @@ type Desk struct {
 type Instance interface {
 	reach.Queues
 	crons.Instance
+	D1() *d1.Databases
 }
 
 // Open serves the queues and crons of a program that uses a state folder. The caller closes it before they end.
@@ -79,7 +81,7 @@ func Open(ctx context.Context, folder string, instance Instance, log *slog.Logge
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
 	d := &Desk{file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, Version: "development", Account: "local", Log: log}),
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
+	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -24,6 +25,7 @@ type Options struct {
 	Queues   reach.Queues
 	Compile  apps.Compiler
 	Crons    crons.Instance
+	D1       d1.Databases
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -47,6 +49,11 @@ func New(o Options) *API {
 	}
 	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
+	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
+	if o.Versions != nil {
+		databases.Versions = o.Versions
+	}
+	d1.Register(a.door, databases)
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a

@@ -247,6 +247,7 @@ var sections = []section{
 			{"D1ResultBytes", queue.D1ResultBytes, bytesUnit, "memory: the rows that one call returns, as JSON"},
 			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
+			{"D1Operators", queue.D1Operators, "calls", "memory: SQL of operators that runs at a time"},
 			{"D1MigrationBytes", queue.D1MigrationBytes, bytesUnit, "memory: a file of SQL that is applied"},
 		},
 	},
