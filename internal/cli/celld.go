@@ -38,7 +38,7 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
-	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
+	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "park-after", "allow-private", "log-level")
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
 }
 
@@ -57,7 +57,7 @@ func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
 	if s.DatabaseURLs, err = databaseURLs(s.urls); err != nil {
 		return nil, err
 	}
-	if err = s.Caps.Set(s.capped.operations, s.capped.sizes); err != nil {
+	if err = s.capped.set(&s.Caps); err != nil {
 		return nil, err
 	}
 	if s.Log, err = daemonLog(command.Stderr(c), s.level); err != nil {

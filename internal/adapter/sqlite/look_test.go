@@ -24,8 +24,15 @@ func TestLookOnlyReads(t *testing.T) {
 		t.Error("a database with a table has no size")
 	}
 	for _, sql := range [][]string{
-		{"INSERT INTO t VALUES (2)"}, {"SELECT 1", "DELETE FROM t"}, {"SELECT 1; UPDATE t SET a = 2"}, {"WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x"},
-		{"DROP TABLE t"}, {"CREATE INDEX i ON t (a)"}, {"INSERT INTO words (words) VALUES ('optimize')"}, {"INSERT INTO t VALUES (3) RETURNING a"}, {"PRAGMA optimize"},
+		{"INSERT INTO t VALUES (2)"},
+		{"SELECT 1", "DELETE FROM t"},
+		{"SELECT 1; UPDATE t SET a = 2"},
+		{"WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x"},
+		{"DROP TABLE t"},
+		{"CREATE INDEX i ON t (a)"},
+		{"INSERT INTO words (words) VALUES ('optimize')"},
+		{"INSERT INTO t VALUES (3) RETURNING a"},
+		{"PRAGMA optimize"},
 	} {
 		_, err := look(sql...)
 		if e, ok := errors.AsType[*d1.Error](err); !ok || e.Text != d1.ReadOnly || e.Query != len(sql)-1 {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -39,8 +40,8 @@ starts beside the one before, takes over, and the one before finishes what it
 has in flight. No request fails meanwhile. When a step fails, the version before
 goes on, and the error says which step it was.
 
-Migrations of D1 databases that are not applied are named; with --migrate they are
-applied before the switch, and one that fails ends the deployment.
+Migrations of D1 databases that are not applied are named; with --migrate they
+are applied before the switch, and one that fails ends the deployment.
 
 Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 		Example: `  runlot deploy
@@ -65,19 +66,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			}
 			m := built.Manifest
 			if !asJSON {
-				fmt.Fprintf(out, "%s (%s): %s in %s\n", m.Name, filepath.Base(built.File), size(built.Size()), terminal.Plural(len(built.Bundle.Modules), "module"))
-				for i := range m.Producers {
-					fmt.Fprintf(out, "Queue producers: env.%s → %s\n", m.Producers[i].Binding, m.Producers[i].Queue)
-				}
-				for i := range m.Consumers {
-					fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
-				}
-				for i := range m.D1Databases {
-					fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
-				}
-				for _, next := range crons.Upcoming(m, time.Now()) {
-					fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
-				}
+				announce(out, built)
 			}
 			u := &client.Upload{
 				App: m.Name, ConfigFile: filepath.Base(built.File), Config: built.Config, Env: p.env, Message: message,
@@ -99,19 +88,16 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			if err != nil {
 				return err
 			}
-			for i := range lacks {
-				if !migrate || dryRun {
+			if !migrate || dryRun {
+				for i := range lacks {
 					lacks[i].note(talk)
-					continue
 				}
-				err := lacks[i].apply(c.Context(), func(name string) {
-					if !asJSON {
-						fmt.Fprintf(out, "Applied %s to %s\n", name, lacks[i].Database)
-					}
-				})
-				if err != nil {
-					return err
+			} else if err := applyAll(c.Context(), lacks, func(database, name string) {
+				if !asJSON {
+					fmt.Fprintf(out, "Applied %s to %s\n", name, database)
 				}
+			}); err != nil {
+				return err
 			}
 			if dryRun {
 				if asJSON {
@@ -144,6 +130,24 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 	serverFlag(c, &p.server)
 	command.CompleteFolders(c)
 	return c
+}
+
+// announce says what is about to be registered.
+func announce(out io.Writer, built *daemon.Built) {
+	m := built.Manifest
+	fmt.Fprintf(out, "%s (%s): %s in %s\n", m.Name, filepath.Base(built.File), size(built.Size()), terminal.Plural(len(built.Bundle.Modules), "module"))
+	for i := range m.Producers {
+		fmt.Fprintf(out, "Queue producers: env.%s → %s\n", m.Producers[i].Binding, m.Producers[i].Queue)
+	}
+	for i := range m.Consumers {
+		fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
+	}
+	for i := range m.D1Databases {
+		fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+	}
+	for _, next := range crons.Upcoming(m, time.Now()) {
+		fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
+	}
 }
 
 // orphaned says what becomes of a queue without a consumer.

@@ -70,3 +70,13 @@ func (p *pending) apply(ctx context.Context, done func(name string)) error {
 	}
 	return fault.New(f.Kind, f.Code, "D1 database %s: %s", p.Database, f.Message).WithHint("%s", stays).WithCause(err)
 }
+
+// applyAll applies what each database lacks.
+func applyAll(ctx context.Context, list []pending, done func(database, name string)) error {
+	for i := range list {
+		if err := list[i].apply(ctx, func(name string) { done(list[i].Database, name) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -35,9 +35,10 @@ type Databases struct {
 	operators *semaphore.Weighted
 }
 
-// New returns the databases in a state folder. Nothing is made before the first use. log takes what workers must not see.
-func New(state string, log *slog.Logger) *Databases {
-	files := sqlite.New(sqlite.Options{Dir: filepath.Join(state, Folder), Log: log})
+// New returns the databases in a state folder, each of at most maxBytes; 0 is queue.D1DatabaseBytes. Nothing is made before
+// the first use. log takes what workers must not see.
+func New(state string, maxBytes int64, log *slog.Logger) *Databases {
+	files := sqlite.New(sqlite.Options{Dir: filepath.Join(state, Folder), MaxBytes: maxBytes, Log: log})
 	return &Databases{files: files, door: server.NewDoor(files, log), operators: semaphore.NewWeighted(queue.D1Operators)}
 }
 

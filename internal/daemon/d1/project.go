@@ -83,7 +83,7 @@ func Open(choice Choice, log *slog.Logger) (*Project, error) {
 	if err := unused(state); err != nil {
 		return nil, err
 	}
-	p := &Project{Database: *db, databases: New(state, log)}
+	p := &Project{Database: *db, databases: New(state, 0, log)}
 	p.set = p.databases.set(db, loaded.Dir())
 	p.set.Database = lazy{one{p.databases.files, db.Identity()}, state}
 	p.MigrationsDir = filepath.Join(loaded.Dir(), filepath.FromSlash(db.MigrationsDir))
@@ -135,7 +135,7 @@ func List(choice Choice) ([]Sized, error) {
 	if err != nil {
 		return nil, err
 	}
-	databases := New(choice.StateFolder(), nil)
+	databases := New(choice.StateFolder(), 0, nil)
 	defer databases.Close()
 	list := make([]Sized, len(loaded.Manifest.D1Databases))
 	for i := range list {

@@ -166,7 +166,9 @@ func (c *calls) migrations(ctx context.Context, in *DatabasePath) (*endpoint.Lis
 // noFiles is an empty folder.
 type noFiles struct{}
 
-func (noFiles) Open(name string) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist} }
+func (noFiles) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
 
 // reader looks at one of the databases.
 type reader struct {
