@@ -317,6 +317,10 @@ const (
 	RunsKept      = 10_000
 	RunPruneRows  = 1_000
 	RunPruneEvery = 100
+	// RunBeginTime is how long a run that a person asks for waits for its app to be there, and RunsAnswerTime how long a list
+	// of crons or runs waits for the database.
+	RunBeginTime   = time.Minute
+	RunsAnswerTime = 15 * time.Second
 	// RunTextBytes bounds each text of a record: of what the handler threw, its message and its stack.
 	RunTextBytes = 16 << 10
 	// CronConnections bounds the connections to one database for crons; CronConnectionIdle is how long an unused one stays.
@@ -377,6 +381,8 @@ const (
 	D1Running = 64
 	// D1ResultBytes bounds the rows that one call returns, as JSON; blobs are lists of numbers there.
 	D1ResultBytes = 32 << 20
+	// D1Operators is how many calls of operators run SQL at a time; each has D1RequestBytes and D1ResultBytes.
+	D1Operators = 4
 	// D1MemoryBytes bounds the memory of SQLite for one database; what it sorts beyond that lies in temporary files.
 	D1MemoryBytes = 256 << 20
 	// D1Open is the most databases that stay open while nobody calls them.

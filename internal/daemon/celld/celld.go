@@ -100,7 +100,7 @@ func Run(ctx context.Context, s *Settings) error {
 	ready.Running = len(f.all())
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,

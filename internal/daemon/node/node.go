@@ -99,7 +99,7 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	if o.Tracer == nil {
