@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/desk"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
@@ -25,6 +26,8 @@ type none struct{}
 
 func (none) Databases() []string        { return nil }
 func (none) Manifests() []*app.Manifest { return nil }
+
+func (none) Series(string) *series.Recorder { return nil }
 
 func (none) Database(context.Context, string) (reach.Database, error) {
 	return reach.Database{}, fault.New(fault.NotFound, "none", "there is none")
