@@ -193,6 +193,33 @@ const (
 	RecordConnections = 2
 )
 
+// Bounds of the series that charts and metrics are read from.
+const (
+	// SeriesStep is the span of a point in memory, SeriesMemory how long points stay there.
+	SeriesStep   = 10 * time.Second
+	SeriesMemory = 15 * time.Minute
+	// SeriesAge is how long the minutes of a queue are kept in its database.
+	SeriesAge = 7 * 24 * time.Hour
+	// SeriesQueues is the most queues of a database that have a series and numbers of their own in the metrics.
+	SeriesQueues = 1_000
+	// SeriesRows is the most minutes of one write, SeriesPending the most that wait for their database.
+	SeriesRows    = 1_000
+	SeriesPending = 20_000
+	// SeriesPoints is the most points of one answer, SeriesAutoPoints the same where no step is asked for.
+	SeriesPoints     = 720
+	SeriesAutoPoints = 240
+	// SeriesPruneEvery is the pause between two looks for days that are too old, SeriesPruneWait the longest wait for who reads
+	// them.
+	SeriesPruneEvery = time.Hour
+	SeriesPruneWait  = time.Second
+	// SeriesConnections bounds the connections that write and read series, per database.
+	SeriesConnections = 2
+	// SeriesDelayedEvery is how often the delayed messages of a queue are counted in its database, where the memory does not
+	// know of all, and SeriesDelayedQueues the most queues of a database for which it is done at a time.
+	SeriesDelayedEvery  = time.Minute
+	SeriesDelayedQueues = 20
+)
+
 // Bounds of the runtime.
 const (
 	// DeliveryGrace is added to the batch timeout for the handler time of the runlot dialect.

@@ -24,6 +24,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -46,6 +47,8 @@ type Store interface {
 	store.Store
 	// Records is where the history of the batches is kept.
 	Records() ledger.Store
+	// Series is where the series of the queues are kept; nil keeps them in memory alone.
+	Series() series.Store
 	Close(ctx context.Context) error
 }
 

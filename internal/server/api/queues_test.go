@@ -23,6 +23,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
@@ -31,10 +32,13 @@ type queues struct {
 	names     []string
 	databases map[string]reach.Database
 	manifests []*app.Manifest
+	recorders map[string]*series.Recorder
 }
 
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
+
+func (q *queues) Series(name string) *series.Recorder { return q.recorders[name] }
 
 func (q *queues) Database(_ context.Context, name string) (reach.Database, error) {
 	if db, ok := q.databases[name]; ok {

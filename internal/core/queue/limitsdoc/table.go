@@ -175,6 +175,25 @@ var sections = []section{
 		},
 	},
 	{
+		title: "Series",
+		intro: "The numbers behind charts and metrics: a point of each busy queue every ten seconds in memory, a row a minute in its database. They are not settings.",
+		limits: []limit{
+			{"SeriesStep", queue.SeriesStep, "", "the processor: the span of a point in memory"},
+			{"SeriesMemory", queue.SeriesMemory, "", "memory: how long points stay there"},
+			{"SeriesAge", queue.SeriesAge, "", "the disk: how long the minutes of a queue are kept. A queue has a row for each minute in which it was not idle, of about 400 bytes: at most 4 MB for 7 days"},
+			{"SeriesQueues", queue.SeriesQueues, "queues", "memory, and whoever collects the metrics: those of a database with numbers of their own; the rest is counted as `other`, without series"},
+			{"SeriesRows", queue.SeriesRows, "minutes", "the database: one write"},
+			{"SeriesPending", queue.SeriesPending, "minutes", "memory: what waits while the database is away; past it the oldest are lost"},
+			{"SeriesPoints", queue.SeriesPoints, "points", "memory: one answer; a step that gives more becomes longer"},
+			{"SeriesAutoPoints", queue.SeriesAutoPoints, "points", "the reader: the same where no step is asked for"},
+			{"SeriesPruneEvery", queue.SeriesPruneEvery, "", "the database: the pause between two looks for days that are too old"},
+			{"SeriesPruneWait", queue.SeriesPruneWait, "", "the database: how long the end of a day waits for who reads it"},
+			{"SeriesConnections", queue.SeriesConnections, connectionsUnit, "the database: connections that write and read series, per database"},
+			{"SeriesDelayedEvery", queue.SeriesDelayedEvery, "", "the database: how often delayed messages are counted where the memory does not know of all"},
+			{"SeriesDelayedQueues", queue.SeriesDelayedQueues, "queues", "the database: those of one database for which it is done at a time"},
+		},
+	},
+	{
 		title: "Runtime",
 		intro: "Worker processes and the private socket between them and a node. They are not settings.",
 		limits: []limit{
