@@ -448,6 +448,20 @@ const (
 	FollowEvery = time.Second
 	// MaxPage is the most entries in one answer of a list.
 	MaxPage = 1_000
+	// SessionTime is how long a sign-in to the page holds.
+	SessionTime = 12 * time.Hour
+	// SignInTries is how many refused sign-ins to the page a client address has in SignInWindow; SignInClients is how many
+	// addresses are remembered.
+	SignInTries   = 10
+	SignInWindow  = time.Minute
+	SignInClients = 1_000
+	// LiveStreams is how many views of the page are kept up to date at a time, LiveEvery how often at most, and LiveBeat how
+	// often a view that does not change is told that it is the newest.
+	LiveStreams = 64
+	LiveEvery   = time.Second
+	LiveBeat    = 15 * time.Second
+	// PageBatches is how many batches a view of the page shows.
+	PageBatches = 50
 )
 
 // What "celld check" judges a machine by.
