@@ -59,13 +59,13 @@ func (t *Term) match(s *Subject, now int64) bool {
 	case Source:
 		return s.Source == t.Text
 	case Reason:
-		return strings.Contains(fold(s.Reason), fold(t.Text))
+		return strings.Contains(Fold(s.Reason), Fold(t.Text))
 	case Text:
 		// In a body with a NUL, which is no text, capitals count.
 		if bytes.IndexByte(s.Body, 0) >= 0 {
 			return bytes.Contains(s.Body, []byte(t.Text))
 		}
-		return strings.Contains(fold(string(s.Body)), fold(t.Text))
+		return strings.Contains(Fold(string(s.Body)), Fold(t.Text))
 	case Body:
 	}
 	return false
@@ -86,8 +86,8 @@ func (t *Term) compare(n, with int64) bool {
 	return n == with
 }
 
-// fold makes ASCII capitals small. What else there is stays, so that it is the same everywhere.
-func fold(text string) string {
+// Fold makes ASCII capitals small. What else there is stays, so that it is the same everywhere.
+func Fold(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'
@@ -231,4 +231,13 @@ func numbersFit(node any) bool {
 		}
 	}
 	return true
+}
+
+// Values are the JSON scalars that a Body term with Is means: the string, and what else it reads as where it is not quoted.
+func (t *Term) Values() []string {
+	values := []string{quote(t.Text)}
+	if _, number := parseDecimal(t.Text); !t.Quoted && (number || t.Text == "true" || t.Text == "false" || t.Text == "null") {
+		values = append(values, t.Text)
+	}
+	return values
 }

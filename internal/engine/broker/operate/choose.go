@@ -58,7 +58,7 @@ func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.I
 		for i := range held {
 			h := &held[i]
 			if h.VisibleAt <= now {
-				c.Unchanged = append(c.Unchanged, o.id(h))
+				c.Unchanged = append(c.Unchanged, o.look.ID(h))
 				continue
 			}
 			change.Retry = append(change.Retry, store.Retry{
@@ -94,14 +94,14 @@ func (o *Operator) choose(ctx context.Context, queueName string, ids []queue.ID,
 		return c, err
 	}
 	defer unlock()
-	heads, err := o.find(ctx, q, ids)
+	heads, err := o.look.Find(ctx, q, ids)
 	if err != nil {
 		return c, err
 	}
-	found := o.ids(heads)
+	found := o.look.IDs(heads)
 	c.Missing = without(ids, found)
 	held := q.Hold(heads, time.Now())
-	c.InFlight = without(found, o.ids(held))
+	c.InFlight = without(found, o.look.IDs(held))
 	if err := done(q, held, &c); err != nil {
 		return Chosen{}, fmt.Errorf("change messages of queue %s: %w", q.Name, err)
 	}
@@ -122,14 +122,6 @@ func few(ids []queue.ID) ([]queue.ID, error) {
 		}
 	}
 	return list, nil
-}
-
-func (o *Operator) ids(heads []store.Head) []queue.ID {
-	list := make([]queue.ID, len(heads))
-	for i := range heads {
-		list[i] = o.id(&heads[i])
-	}
-	return list
 }
 
 // without returns the IDs that are not among others, in their order; nil when there are none.

@@ -208,12 +208,12 @@ func (d *redrive) checkSources(heads []store.Head) error {
 	for i := range heads {
 		to := d.target(&heads[i])
 		if to != nil && d.may != nil && !d.may(to.Name) {
-			return fault.New(fault.Invalid, CodeTargetForbidden, "message %s would go to queue %q, which is not yours to change", d.o.id(&heads[i]), to.Name).
+			return fault.New(fault.Invalid, CodeTargetForbidden, "message %s would go to queue %q, which is not yours to change", d.o.look.ID(&heads[i]), to.Name).
 				WithHint("name another queue to move the messages to, or choose the messages")
 		}
 		if to == nil {
 			return fault.New(fault.Conflict, CodeNoSource,
-				"the source of message %s is ambiguous: it did not come to queue %q as a dead letter", d.o.id(&heads[i]), d.q.Name).
+				"the source of message %s is ambiguous: it did not come to queue %q as a dead letter", d.o.look.ID(&heads[i]), d.q.Name).
 				WithHint("name the queue to move the messages to")
 		}
 	}
@@ -325,11 +325,11 @@ func (d *redrive) chosen(ctx context.Context, ids []queue.ID) error {
 	}
 	d.upTo = math.MaxInt64
 	err = d.o.steps(ctx, func() (more bool, err error) {
-		heads, err := d.o.find(ctx, d.q, ids)
+		heads, err := d.o.look.Find(ctx, d.q, ids)
 		if err != nil {
 			return false, err
 		}
-		found := d.o.ids(heads)
+		found := d.o.look.IDs(heads)
 		d.done.Missing = without(ids, found)
 		ids = found
 		return false, d.checkSources(heads)
@@ -351,12 +351,12 @@ func (d *redrive) chosenStep(ctx context.Context, ids []queue.ID) (moved int, re
 	}
 	defer unlock()
 	turn := ids[:min(len(ids), d.rows)]
-	heads, err := d.o.find(ctx, d.q, turn)
+	heads, err := d.o.look.Find(ctx, d.q, turn)
 	if err != nil {
 		return 0, ids, err
 	}
 	part := bounded(heads)
-	rest = append(d.o.ids(heads[len(part):]), ids[len(turn):]...)
+	rest = append(d.o.look.IDs(heads[len(part):]), ids[len(turn):]...)
 	if moved, err = d.move(part); err != nil {
 		return 0, ids, err
 	}
