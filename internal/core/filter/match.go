@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -112,12 +113,7 @@ func (t *Term) inBody(doc any) bool {
 		return t.compare(int64(n.compare(with)), 0)
 	}
 	if list, ok := node.([]any); ok {
-		for _, element := range list {
-			if t.means(element) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(list, t.means)
 	}
 	return t.means(node)
 }

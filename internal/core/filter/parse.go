@@ -84,14 +84,15 @@ func (p *parser) term() (Term, error) {
 		return p.free(t)
 	}
 	name := p.name()
-	if name == string(Body) && p.next() == '.' {
+	switch {
+	case name == string(Body) && p.next() == '.':
 		t.Field = Body
 		if err := p.path(&t); err != nil {
 			return t, err
 		}
-	} else if p.next() != 0 && strings.IndexByte(":=<>", p.next()) >= 0 {
+	case p.next() != 0 && strings.IndexByte(":=<>", p.next()) >= 0:
 		t.Field = Field(strings.ToLower(name))
-	} else {
+	default:
 		p.at = start
 		return p.bare(t)
 	}
@@ -176,13 +177,13 @@ func (p *parser) path(t *Term) error {
 	for p.next() == '.' {
 		p.at++
 		begin := p.at
-		part := ""
-		if p.next() == '"' {
+		part := p.name()
+		if part == "" && p.next() == '"' {
 			var err error
 			if part, err = p.quoted(); err != nil {
 				return err
 			}
-		} else if part = p.name(); part == "" {
+		} else if part == "" {
 			return p.fail(begin, `a name with other characters goes in quotes: body."a b":1`, "the name of a value in the body is missing")
 		}
 		t.Path = append(t.Path, part)
@@ -291,6 +292,8 @@ func (p *parser) value(t *Term, start int) error {
 		if len(t.Path) == 0 {
 			return p.fail(start, "write body.NAME:VALUE, or just the text", "a name of a value in the body is missing")
 		}
+	case Text:
+		fallthrough
 	default:
 		return p.fail(start, "put text in quotes; "+help, "there is nothing named %q to look at", string(t.Field))
 	}

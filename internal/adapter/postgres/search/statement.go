@@ -11,6 +11,9 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
+// never is a condition that no message meets.
+const never = "false"
+
 // builder gathers the parameters of a statement.
 type builder struct {
 	q    *store.Search
@@ -88,7 +91,7 @@ func (b *builder) condition(t *filter.Term) string {
 	case filter.ID:
 		id, err := queue.ParseID(t.Text)
 		if err != nil || id.Store() != b.q.Database {
-			return "false"
+			return never
 		}
 		return "accepted = " + b.arg(id.Seq(), "bigint")
 	case filter.Age:
@@ -100,7 +103,7 @@ func (b *builder) condition(t *filter.Term) string {
 	case filter.Source:
 		id, ok := b.q.Sources[t.Text]
 		if !ok {
-			return "false"
+			return never
 		}
 		return "source_id = " + b.arg(id, "int")
 	case filter.Reason:
@@ -110,11 +113,11 @@ func (b *builder) condition(t *filter.Term) string {
 	case filter.Body:
 		return b.value(t)
 	}
-	return "false"
+	return never
 }
 
 func (b *builder) state(state string) string {
-	flying := "false"
+	flying := never
 	if len(b.q.Flying) > 0 {
 		flying = "seq = ANY(" + b.arg(b.q.Flying, "bigint[]") + ")"
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/look"
 )
 
-// What package look shows.
+// State, Message, PeekOptions and Page are those of package look.
 type (
 	State       = look.State
 	Message     = look.Message

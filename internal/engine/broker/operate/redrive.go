@@ -55,17 +55,8 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 	if r.Rate > 0 {
 		d.rows = min(d.rows, r.Rate)
 	}
-	if r.To != "" {
-		if d.to, err = o.o.Book.Named(r.To); err != nil {
-			return done, err
-		}
-		if d.to == q {
-			return done, fault.New(fault.Conflict, CodeOntoItself, "queue %q cannot be redriven to itself", q.Name).
-				WithHint("name another queue")
-		}
-		if r.May != nil && !r.May(d.to.Name) {
-			return done, fault.New(fault.Invalid, CodeTargetForbidden, "queue %q is not yours to change", d.to.Name).WithHint("name another queue")
-		}
+	if d.to, err = o.target(q, r.To, r.May); err != nil {
+		return done, err
 	}
 	if len(r.IDs) > 0 {
 		err = d.chosen(ctx, r.IDs)
@@ -73,6 +64,24 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 		err = d.everything(ctx)
 	}
 	return done, err
+}
+
+// target finds the queue that messages of q are moved to; "" is nil, where each came from.
+func (o *Operator) target(q *backlog.Queue, to string, may func(queueName string) bool) (*backlog.Queue, error) {
+	if to == "" {
+		return nil, nil //nolint:nilnil // it is not one queue
+	}
+	named, err := o.o.Book.Named(to)
+	if err != nil {
+		return nil, err
+	}
+	if named == q {
+		return nil, fault.New(fault.Conflict, CodeOntoItself, "queue %q cannot be redriven to itself", q.Name).WithHint("name another queue")
+	}
+	if may != nil && !may(named.Name) {
+		return nil, fault.New(fault.Invalid, CodeTargetForbidden, "queue %q is not yours to change", named.Name).WithHint("name another queue")
+	}
+	return named, nil
 }
 
 // redrive is one call of Redrive.
@@ -86,6 +95,8 @@ type redrive struct {
 	rows     int
 	done     *Redriven
 	progress func(Redriven)
+	// keep, when it is not nil, says which of the messages that were chosen are moved.
+	keep func([]store.Head) []store.Head
 
 	// upTo is the highest Seq of the messages that were there when the call began. ready and due are the places of the last
 	// messages that had their turn, and readyDone says that the ready ones are through.
@@ -354,6 +365,9 @@ func (d *redrive) chosenStep(ctx context.Context, ids []queue.ID) (moved int, re
 	heads, err := d.o.look.Find(ctx, d.q, turn)
 	if err != nil {
 		return 0, ids, err
+	}
+	if d.keep != nil {
+		heads = d.keep(heads)
 	}
 	part := bounded(heads)
 	rest = append(d.o.look.IDs(heads[len(part):]), ids[len(turn):]...)
