@@ -296,6 +296,13 @@ const (
 	// PublicHeaderTime and PublicHeaderBytes bound the head of a request, from its first byte on.
 	PublicHeaderTime  = 10 * time.Second
 	PublicHeaderBytes = 64 << 10
+	// TraceSpans is the most spans that wait for the collector; more are dropped. TraceExportTime is how long it may take for
+	// some of them, TraceText the longest text of an attribute, in bytes.
+	TraceSpans      = 8_192
+	TraceExportTime = 10 * time.Second
+	TraceText       = 1 << 10
+	// MaxTraceHead is the most bytes that stand before a message which says what code sends it.
+	MaxTraceHead = 1 << 10
 	// PublicIdle is how long a connection stays open between two requests.
 	PublicIdle = 75 * time.Second
 )

@@ -488,6 +488,15 @@ func TestBatchesThroughTheAPI(t *testing.T) {
 	if err != nil || len(mine.Items) != 5 || mine.Items[0].Queue != "mails" {
 		t.Errorf("%+v, %v", mine, err)
 	}
+	w.queues.names = append(w.queues.names, "gone")
+	some, err := w.admin.Batches(ctx, &client.BatchFilter{})
+	if err != nil || len(some.Items) != 10 || len(some.Away) != 1 || some.Away[0] != "gone" {
+		t.Errorf("with a database that is away: %+v, %v", some, err)
+	}
+	if _, err := w.admin.Batches(ctx, &client.BatchFilter{Database: "gone"}); err == nil {
+		t.Error("a database that is away answers")
+	}
+	w.queues.names = w.queues.names[:len(w.queues.names)-1]
 	none, err := w.admin.Batches(ctx, &client.BatchFilter{Since: time.Now().Add(time.Hour)})
 	if err != nil || len(none.Items) != 0 {
 		t.Errorf("%+v, %v", none, err)
