@@ -57,4 +57,6 @@ func within(rows []store.Row, bytes int) []store.Row {
 }
 
 // Snapshot opens a consistent view. It holds one of the connections for reading until it is closed.
-func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) { return snapshot.Open(ctx, s.readers) }
+func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
+	return snapshot.Open(ctx, s.readers)
+}
