@@ -152,6 +152,26 @@ const (
 	OperateRows = 1_000
 	// OperateReadTime bounds one read of an operator's call in the database.
 	OperateReadTime = 5 * time.Second
+	// FilterBytes and FilterTerms bound the text of a filter of messages.
+	FilterBytes = 2_000
+	FilterTerms = 20
+	// SearchRows and SearchBytes bound the messages and the bodies that one step of a search looks at, SearchTime its time in
+	// the database. SearchLooked bounds what one call for a page looks at.
+	SearchRows   = 5_000
+	SearchBytes  = 16 << 20
+	SearchTime   = 2 * time.Second
+	SearchLooked = 20_000
+	// CountLooked and CountMatched bound what one call looks at and counts to say how many messages match.
+	CountLooked  = 200_000
+	CountMatched = 10_000
+	// OperationsRunning is the most background operations that one instance runs at a time, OperationsOpen the most that run
+	// or wait. OperationsKept of those that ended are kept. Progress is stored every OperationSave.
+	OperationsRunning = 4
+	OperationsOpen    = 100
+	OperationsKept    = 1_000
+	OperationSave     = time.Second
+	// HistoryRecords is the most records of batches that the history of one message shows.
+	HistoryRecords = 100
 	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
 	ReleaseTime = 2 * time.Second
 )

@@ -118,6 +118,45 @@ func (q *Queries) AddModule(ctx context.Context, arg AddModuleParams) error {
 	return err
 }
 
+const addOperation = `-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+RETURNING id
+`
+
+type AddOperationParams struct {
+	CreatedAt time.Time
+	Rate      int32
+	Kind      string
+	State     string
+	Database  string
+	Queue     string
+	Filter    string
+	Target    string
+	Author    string
+	App       string
+	Ids       []string
+}
+
+func (q *Queries) AddOperation(ctx context.Context, arg AddOperationParams) (int64, error) {
+	row := q.db.QueryRow(ctx, addOperation,
+		arg.CreatedAt,
+		arg.Rate,
+		arg.Kind,
+		arg.State,
+		arg.Database,
+		arg.Queue,
+		arg.Filter,
+		arg.Target,
+		arg.Author,
+		arg.App,
+		arg.Ids,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const addToken = `-- name: AddToken :exec
 INSERT INTO runlot_control.token (created_at, expires_at, id, name, role, app, hash)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -428,6 +467,140 @@ func (q *Queries) NextVersion(ctx context.Context, app string) (int32, error) {
 	return column_1, err
 }
 
+const openOperations = `-- name: OpenOperations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE state = 'running' ORDER BY id
+`
+
+func (q *Queries) OpenOperations(ctx context.Context) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, openOperations)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const operation = `-- name: Operation :one
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE id = $1
+`
+
+func (q *Queries) Operation(ctx context.Context, id int64) (RunlotControlOperation, error) {
+	row := q.db.QueryRow(ctx, operation, id)
+	var i RunlotControlOperation
+	err := row.Scan(
+		&i.ID,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Looked,
+		&i.Matched,
+		&i.Done,
+		&i.Rate,
+		&i.Kind,
+		&i.State,
+		&i.Database,
+		&i.Queue,
+		&i.Filter,
+		&i.Target,
+		&i.Author,
+		&i.App,
+		&i.Place,
+		&i.Error,
+		&i.Ids,
+		&i.Skipped,
+	)
+	return i, err
+}
+
+const operations = `-- name: Operations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation
+WHERE id < $1 AND ($2::text = '' OR database = $2) AND ($3::text = '' OR queue = $3)
+ORDER BY id DESC
+LIMIT $4
+`
+
+type OperationsParams struct {
+	Before   int64
+	Database string
+	Queue    string
+	Count    int32
+}
+
+func (q *Queries) Operations(ctx context.Context, arg OperationsParams) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, operations,
+		arg.Before,
+		arg.Database,
+		arg.Queue,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pruneBlobs = `-- name: PruneBlobs :exec
 DELETE FROM runlot_control.blob b WHERE NOT EXISTS (SELECT FROM runlot_control.module m WHERE m.blob = b.digest)
 `
@@ -443,6 +616,16 @@ DELETE FROM runlot_control.event WHERE id <= $1
 
 func (q *Queries) PruneEvents(ctx context.Context, upTo int64) error {
 	_, err := q.db.Exec(ctx, pruneEvents, upTo)
+	return err
+}
+
+const pruneOperations = `-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET $1::int)
+`
+
+func (q *Queries) PruneOperations(ctx context.Context, keep int32) error {
+	_, err := q.db.Exec(ctx, pruneOperations, keep)
 	return err
 }
 
@@ -481,6 +664,39 @@ func (q *Queries) PutSecret(ctx context.Context, arg PutSecretParams) error {
 		arg.App,
 		arg.Name,
 		arg.Sealed,
+	)
+	return err
+}
+
+const saveOperation = `-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = $1, looked = $2, matched = $3, done = $4, state = $5, place = $6, error = $7, skipped = $8
+WHERE id = $9
+`
+
+type SaveOperationParams struct {
+	EndedAt *time.Time
+	Looked  int64
+	Matched int64
+	Done    int64
+	State   string
+	Place   string
+	Error   string
+	Skipped []byte
+	ID      int64
+}
+
+func (q *Queries) SaveOperation(ctx context.Context, arg SaveOperationParams) error {
+	_, err := q.db.Exec(ctx, saveOperation,
+		arg.EndedAt,
+		arg.Looked,
+		arg.Matched,
+		arg.Done,
+		arg.State,
+		arg.Place,
+		arg.Error,
+		arg.Skipped,
+		arg.ID,
 	)
 	return err
 }

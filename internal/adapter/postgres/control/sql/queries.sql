@@ -115,3 +115,29 @@ LIMIT @count;
 
 -- name: PruneEvents :exec
 DELETE FROM runlot_control.event WHERE id <= @up_to;
+
+-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES (@created_at, @rate, @kind, @state, @database, @queue, @filter, @target, @author, @app, @ids)
+RETURNING id;
+
+-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = @ended_at, looked = @looked, matched = @matched, done = @done, state = @state, place = @place, error = @error, skipped = @skipped
+WHERE id = @id;
+
+-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET @keep::int);
+
+-- name: Operation :one
+SELECT * FROM runlot_control.operation WHERE id = @id;
+
+-- name: Operations :many
+SELECT * FROM runlot_control.operation
+WHERE id < @before AND (@database::text = '' OR database = @database) AND (@queue::text = '' OR queue = @queue)
+ORDER BY id DESC
+LIMIT @count;
+
+-- name: OpenOperations :many
+SELECT * FROM runlot_control.operation WHERE state = 'running' ORDER BY id;
