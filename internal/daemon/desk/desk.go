@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // fileName is the file among those of what runs in a state folder; its owner alone can read it.
@@ -58,7 +59,7 @@ type Desk struct {
 }
 
 // Open serves the queues of a program that uses a state folder. The caller closes it before the queues end.
-func Open(ctx context.Context, folder string, queues api.Queues, log *slog.Logger) (*Desk, error) {
+func Open(ctx context.Context, folder string, queues reach.Queues, log *slog.Logger) (*Desk, error) {
 	keeper := access.New(&tokens{byID: map[string]access.Token{}})
 	token, _, err := keeper.Create(ctx, "this machine", access.Admin, "", time.Time{})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/desk"
 	"github.com/runlot/runlot/internal/daemon/state"
-	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,8 +26,8 @@ type none struct{}
 func (none) Databases() []string        { return nil }
 func (none) Manifests() []*app.Manifest { return nil }
 
-func (none) Database(context.Context, string) (api.Database, error) {
-	return api.Database{}, fault.New(fault.NotFound, "none", "there is none")
+func (none) Database(context.Context, string) (reach.Database, error) {
+	return reach.Database{}, fault.New(fault.NotFound, "none", "there is none")
 }
 
 func TestADeskIsFoundWhileItIsOpen(t *testing.T) {

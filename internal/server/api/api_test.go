@@ -28,6 +28,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/apps"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -52,8 +53,8 @@ func (*instance) Remove(context.Context, string) error           { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
 
-func (*instance) Apps(context.Context) (map[string]api.Running, error) {
-	return map[string]api.Running{"shop": {State: "live", Requests: 5, Messages: 2}}, nil
+func (*instance) Apps(context.Context) (map[string]apps.Running, error) {
+	return map[string]apps.Running{"shop": {State: "live", Requests: 5, Messages: 2}}, nil
 }
 
 type world struct {

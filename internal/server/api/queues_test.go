@@ -23,24 +23,24 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/ledger"
-	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // queues are brokers over real databases, and what apps declare about them.
 type queues struct {
 	names     []string
-	databases map[string]api.Database
+	databases map[string]reach.Database
 	manifests []*app.Manifest
 }
 
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
-func (q *queues) Database(_ context.Context, name string) (api.Database, error) {
+func (q *queues) Database(_ context.Context, name string) (reach.Database, error) {
 	if db, ok := q.databases[name]; ok {
 		return db, nil
 	}
-	return api.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
+	return reach.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
 }
 
 // manifest consumes consumed, with dead letters in its own queue "-dead", and sends to produced.
@@ -77,7 +77,7 @@ func (w *world) serve() (*broker.Broker, *ledger.Ledger) {
 		w.t.Fatal(err)
 	}
 	<-b.Counted()
-	w.queues.names, w.queues.databases = []string{"db"}, map[string]api.Database{"db": {Broker: b, Records: records}}
+	w.queues.names, w.queues.databases = []string{"db"}, map[string]reach.Database{"db": {Broker: b, Records: records}}
 	w.queues.manifests = []*app.Manifest{mail, shop}
 	return b, records
 }

@@ -1,8 +1,7 @@
-package api
+package queues
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,36 +11,28 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/core/app"
-	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
-	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
+	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
-// Queues is what the API asks of the queues.
-type Queues interface {
-	// Databases are the names of the databases in use, in order.
-	Databases() []string
-	// Database is what serves a database now. Faults: NotFound (queue.CodeQueueNotFound), Unavailable.
-	Database(ctx context.Context, name string) (Database, error)
-	// Manifests are those of the versions that run, by name of the app.
-	Manifests() []*app.Manifest
+// calls are the calls about queues, their messages and batches.
+type calls struct {
+	d *endpoint.Door
+	r *reach.Reach
 }
 
-// Database is the queues of a database and the records of their batches.
-type Database struct {
-	Broker  *broker.Broker
-	Records *ledger.Ledger
-}
-
-// QueuePath is the input of a call about one queue.
-type QueuePath struct {
-	Database string `path:"database" maxLength:"63"`
-	Queue    string `path:"queue" maxLength:"63"`
+// Register has a door answer the calls about queues, messages and batches.
+func Register(d *endpoint.Door, r *reach.Reach) {
+	c := &calls{d, r}
+	c.registerQueues()
+	c.registerMessages()
+	c.registerBatches()
 }
 
 const (
@@ -66,34 +57,34 @@ const (
 // answerTime is how long a list waits for each database.
 const answerTime = 2 * time.Second
 
-func (a *API) registerQueues() {
-	call(a, access.Read, huma.Operation{
+func (c *calls) registerQueues() {
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Summary: "List the queues", Tags: []string{tagQueues},
-		Description: "A number of -1 is not known, as while a database does not answer.", Metadata: map[string]any{anyApp: true},
+		Description: "A number of -1 is not known, as while a database does not answer.", Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		App      string `query:"app" doc:"Only those that this app's version names."`
 		Database string `query:"database" doc:"Only those of this database."`
 	},
-	) (*listBody[client.Queue], error) {
-		if only := caller(ctx).App; only != "" {
+	) (*endpoint.List[client.Queue], error) {
+		if only := endpoint.Caller(ctx).App; only != "" {
 			if in.App != "" && in.App != only {
-				return nil, caller(ctx).Allow(access.Read, in.App)
+				return nil, endpoint.Caller(ctx).Allow(access.Read, in.App)
 			}
 			in.App = only
 		}
 		var list []client.Queue
-		for _, name := range a.o.Queues.Databases() {
+		for _, name := range c.r.Queues.Databases() {
 			if in.Database == "" || in.Database == name {
-				list = append(list, a.queuesOf(ctx, name, in.App)...)
+				list = append(list, c.queuesOf(ctx, name, in.App)...)
 			}
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-queue", Method: http.MethodGet, Path: queuesPath, Summary: "Describe a queue", Tags: []string{tagQueues},
-		Metadata: map[string]any{anyApp: true},
-	}, func(ctx context.Context, in *QueuePath) (*body[client.Queue], error) {
-		db, err := a.open(ctx, in)
+		Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *reach.Path) (*endpoint.Body[client.Queue], error) {
+		db, err := c.r.Open(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +92,7 @@ func (a *API) registerQueues() {
 		if err != nil {
 			return nil, err
 		}
-		q := wire.Queue(in.Database, &o, a.o.Queues.Manifests())
+		q := wire.Queue(in.Database, &o, c.r.Queues.Manifests())
 		if q.Consumer != nil && q.Consumer.DeadLetterQueue != "" {
 			q.DeadLetters = operate.Unknown
 			if dead, err := db.Broker.Overview(ctx, q.Consumer.DeadLetterQueue); err == nil {
@@ -109,23 +100,23 @@ func (a *API) registerQueues() {
 			}
 		}
 		addLast(ctx, in.Database, db.Records, []client.Queue{q}, func(_ int, b *client.Batch) { q.LastBatch = b })
-		return &body[client.Queue]{q}, nil
+		return endpoint.Answer(q), nil
 	})
-	a.registerSettings()
-	call(a, access.Read, huma.Operation{
+	c.registerSettings()
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: "/v1/databases/{database}/usage", Summary: "Show the operations of a database",
-		Tags: []string{tagQueues}, Metadata: map[string]any{anyApp: true},
+		Tags: []string{tagQueues}, Metadata: map[string]any{endpoint.AnyApp: true},
 		Description: "An operation is each started 64,000 bytes of a message written, delivered or deleted. Days are in UTC.",
 	}, func(ctx context.Context, in *struct {
 		Database string `path:"database" maxLength:"63"`
 	},
-	) (*body[client.Usage], error) {
-		if only := caller(ctx).App; only != "" && !slices.ContainsFunc(a.o.Queues.Manifests(), func(m *app.Manifest) bool {
+	) (*endpoint.Body[client.Usage], error) {
+		if only := endpoint.Caller(ctx).App; only != "" && !slices.ContainsFunc(c.r.Queues.Manifests(), func(m *app.Manifest) bool {
 			return m.Name == only && m.Database == in.Database
 		}) {
-			return nil, forbidden(ctx, "the database "+in.Database)
+			return nil, reach.Forbidden(ctx, "the database "+in.Database)
 		}
-		db, err := a.o.Queues.Database(ctx, in.Database)
+		db, err := c.r.Queues.Database(ctx, in.Database)
 		if err != nil {
 			return nil, err
 		}
@@ -136,23 +127,23 @@ func (a *API) registerQueues() {
 				Day: d.Begin.UTC().Format(time.DateOnly), Written: d.Written, Delivered: d.Delivered, Deleted: d.Deleted, Total: d.Total(),
 			}
 		}
-		return &body[client.Usage]{out}, nil
+		return endpoint.Answer(out), nil
 	})
 }
 
 // registerSettings registers what changes how a queue is delivered and kept.
-func (a *API) registerSettings() {
+func (c *calls) registerSettings() {
 	setting := func(id, verb, summary, event string, change func(ctx context.Context, b *broker.Broker, queueName string) error) {
-		call(a, access.Deploy, huma.Operation{
+		endpoint.Call(c.d, access.Deploy, huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: queuesPath + "/" + verb, Summary: summary, Tags: []string{tagQueues},
-			Metadata: map[string]any{anyApp: true}, DefaultStatus: http.StatusNoContent,
-		}, func(ctx context.Context, in *QueuePath) (*struct{}, error) {
-			db, err := a.open(ctx, in)
+			Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusNoContent,
+		}, func(ctx context.Context, in *reach.Path) (*struct{}, error) {
+			db, err := c.r.Open(ctx, in)
 			if err == nil {
 				err = change(ctx, db.Broker, in.Queue)
 			}
 			if err == nil {
-				a.changed(ctx, in, event, nil)
+				c.r.Changed(ctx, in, event, nil)
 			}
 			return &struct{}{}, err
 		})
@@ -161,17 +152,17 @@ func (a *API) registerSettings() {
 		func(ctx context.Context, b *broker.Broker, queueName string) error { return b.Pause(ctx, queueName) })
 	setting("resume-queue", "resume", "Go on with the delivery of a queue", eventResumed,
 		func(ctx context.Context, b *broker.Broker, queueName string) error { return b.Resume(ctx, queueName) })
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "set-retention", Method: http.MethodPut, Path: queuesPath + "/retention", Summary: "Set how long messages stay", Tags: []string{tagQueues},
 		Description: "It counts for the messages that wait already too, whatever the consumer declares. 0 gives the consumer its say again.",
-		Metadata:    map[string]any{anyApp: true}, DefaultStatus: http.StatusNoContent,
+		Metadata:    map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *struct {
-		QueuePath
+		reach.Path
 
 		Body client.Retention
 	},
 	) (*struct{}, error) {
-		db, err := a.open(ctx, &in.QueuePath)
+		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -180,62 +171,18 @@ func (a *API) registerSettings() {
 		if err := db.Broker.OverrideRetention(ctx, in.Queue, time.Duration(seconds)*time.Second); err != nil {
 			return nil, err
 		}
-		a.changed(ctx, &in.QueuePath, eventRetention, map[string]string{"seconds": strconv.FormatInt(in.Body.Seconds, 10)})
+		c.r.Changed(ctx, &in.Path, eventRetention, map[string]string{"seconds": strconv.FormatInt(in.Body.Seconds, 10)})
 		return &struct{}{}, nil
 	})
 }
 
-// open returns the database of a queue, if the caller's token opens the queue.
-func (a *API) open(ctx context.Context, p *QueuePath) (Database, error) {
-	if !a.opens(caller(ctx), p.Database, p.Queue) {
-		return Database{}, forbidden(ctx, "the queue "+p.Queue+" of database "+p.Database)
-	}
-	return a.o.Queues.Database(ctx, p.Database)
-}
-
-// opens reports whether a token opens a queue: one for one app opens those that the app's live version names.
-func (a *API) opens(t *access.Token, database, queueName string) bool {
-	return t.App == "" || slices.ContainsFunc(a.o.Queues.Manifests(), func(m *app.Manifest) bool {
-		return m.Name == t.App && wire.Names(m, database, queueName)
-	})
-}
-
-func forbidden(ctx context.Context, what string) error {
-	t := caller(ctx)
-	return fault.New(fault.Invalid, access.CodeForbidden, "the token %q is for the app %s, whose live version does not name %s", t.Name, t.App, what).
-		WithHint("use another token, or ask an admin for one")
-}
-
-// changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
-// the queue or leaves its dead letters there.
-func (a *API) changed(ctx context.Context, p *QueuePath, kind string, detail map[string]string) {
-	if a.o.Versions == nil {
-		return
-	}
-	e := &deploy.Event{
-		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: caller(ctx).App, Author: author(ctx),
-		Detail: map[string]string{"database": p.Database, "queue": p.Queue},
-	}
-	maps.Copy(e.Detail, detail)
-	for _, m := range a.o.Queues.Manifests() {
-		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool {
-			return c.Queue == p.Queue || c.DeadLetterQueue == p.Queue
-		}) {
-			e.App = m.Name
-		}
-	}
-	if err := a.o.Versions.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
-		a.o.Log.Error("an event was not recorded", "kind", kind, "queue", p.Queue, "error", fault.Detail(err))
-	}
-}
-
 // queuesOf describes the queues of a database, of one app or, for "", all. Where the database does not answer, they are
 // those that the apps name, without numbers.
-func (a *API) queuesOf(ctx context.Context, database, appName string) []client.Queue {
+func (c *calls) queuesOf(ctx context.Context, database, appName string) []client.Queue {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	apps := a.o.Queues.Manifests()
-	db, err := a.o.Queues.Database(ctx, database)
+	apps := c.r.Queues.Manifests()
+	db, err := c.r.Queues.Database(ctx, database)
 	var names []string
 	if err == nil {
 		names = db.Broker.Queues()

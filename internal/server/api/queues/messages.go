@@ -1,4 +1,4 @@
-package api
+package queues
 
 import (
 	"context"
@@ -13,26 +13,28 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/lines"
+	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
 const tagMessages = "Messages"
 
-func (a *API) registerMessages() {
-	call(a, access.Read, huma.Operation{
+func (c *calls) registerMessages() {
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
 		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says.",
-		Tags:        []string{tagMessages}, Metadata: map[string]any{anyApp: true},
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
-		QueuePath
+		reach.Path
 
 		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	},
-	) (*body[client.Messages], error) {
-		db, err := a.open(ctx, &in.QueuePath)
+	) (*endpoint.Body[client.Messages], error) {
+		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -44,18 +46,18 @@ func (a *API) registerMessages() {
 		for i := range page.Messages {
 			out.Items[i] = wire.Message(&page.Messages[i])
 		}
-		return &body[client.Messages]{out}, nil
+		return endpoint.Answer(out), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-message", Method: http.MethodGet, Path: queuesPath + "/messages/{id}", Summary: "Look at one message",
-		Tags: []string{tagMessages}, Metadata: map[string]any{anyApp: true},
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
-		QueuePath
+		reach.Path
 
 		ID string `path:"id"`
 	},
-	) (*body[client.Message], error) {
-		db, err := a.open(ctx, &in.QueuePath)
+	) (*endpoint.Body[client.Message], error) {
+		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -67,25 +69,25 @@ func (a *API) registerMessages() {
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.Message]{wire.Message(&m)}, nil
+		return endpoint.Answer(wire.Message(&m)), nil
 	})
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "send-messages", Method: http.MethodPost, Path: queuesPath + "/messages", Summary: "Send messages",
 		Description: "Stores 1 to 100 messages, all or none, and answers after the commit. The limits are those of a producer; where apps of both " +
 			"dialects use the database, the stricter ones.",
-		Tags: []string{tagMessages}, Metadata: map[string]any{anyApp: true}, DefaultStatus: http.StatusCreated,
-	}, a.send)
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusCreated,
+	}, c.send)
 	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error)) {
-		call(a, access.Deploy, huma.Operation{
+		endpoint.Call(c.d, access.Deploy, huma.Operation{
 			OperationID: id, Method: method, Path: queuesPath + path, Summary: summary, Tags: []string{tagMessages},
-			Description: "Messages that are being delivered are left alone.", Metadata: map[string]any{anyApp: true}, DefaultStatus: http.StatusOK,
+			Description: "Messages that are being delivered are left alone.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
 		}, func(ctx context.Context, in *struct {
-			QueuePath
+			reach.Path
 
 			Body client.MessageIDs
 		},
-		) (*body[client.Chosen], error) {
-			db, err := a.open(ctx, &in.QueuePath)
+		) (*endpoint.Body[client.Chosen], error) {
+			db, err := c.r.Open(ctx, &in.Path)
 			if err != nil {
 				return nil, err
 			}
@@ -97,10 +99,10 @@ func (a *API) registerMessages() {
 			if err != nil {
 				return nil, err
 			}
-			a.changed(ctx, &in.QueuePath, event, map[string]string{detailMessages: strconv.Itoa(done.Done)})
-			return &body[client.Chosen]{client.Chosen{
+			c.r.Changed(ctx, &in.Path, event, map[string]string{detailMessages: strconv.Itoa(done.Done)})
+			return endpoint.Answer(client.Chosen{
 				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing),
-			}}, nil
+			}), nil
 		})
 	}
 	choose("delete-messages", http.MethodDelete, "/messages", "Delete messages", eventDeleted,
@@ -111,21 +113,21 @@ func (a *API) registerMessages() {
 		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
 			return b.RetryNow(ctx, queueName, ids)
 		})
-	a.registerLong()
+	c.registerLong()
 }
 
-func (a *API) send(ctx context.Context, in *struct {
-	QueuePath
+func (c *calls) send(ctx context.Context, in *struct {
+	reach.Path
 
 	Body client.Send
 },
-) (*body[client.Sent], error) {
-	db, err := a.open(ctx, &in.QueuePath)
+) (*endpoint.Body[client.Sent], error) {
+	db, err := c.r.Open(ctx, &in.Path)
 	if err != nil {
 		return nil, err
 	}
 	dialect := queue.Runlot
-	for _, m := range a.o.Queues.Manifests() {
+	for _, m := range c.r.Queues.Manifests() {
 		if m.Database == in.Database && m.Dialect == queue.Wrangler {
 			dialect = queue.Wrangler
 		}
@@ -138,63 +140,54 @@ func (a *API) send(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &body[client.Sent]{client.Sent{Messages: len(drafts), Unsettled: m.Count, Bytes: m.Bytes}}, nil
+	return endpoint.Answer(client.Sent{Messages: len(drafts), Unsettled: m.Count, Bytes: m.Bytes}), nil
 }
 
 // registerLong registers what tells of its progress while it goes on.
-func (a *API) registerLong() {
+func (c *calls) registerLong() {
 	const shape = "Answers in lines of JSON: {\"progress\": …} while it goes on, and at the end {\"done\": …} or {\"error\": …}. "
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "purge-queue", Method: http.MethodPost, Path: queuesPath + "/purge", Summary: "Delete all that a queue holds",
 		Description: shape + "From the first line on the purge is made, and goes on without the caller.",
-		Tags:        []string{tagMessages}, Metadata: map[string]any{anyApp: true},
-	}, func(ctx context.Context, in *QueuePath) (*huma.StreamResponse, error) {
-		db, err := a.openQueue(ctx, in)
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *reach.Path) (*huma.StreamResponse, error) {
+		db, err := c.r.OpenQueue(ctx, in)
 		if err != nil {
 			return nil, err
 		}
-		return a.stream(in, eventPurged, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
+		return c.stream(in, eventPurged, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
 			done, err := db.Broker.Purge(ctx, in.Queue, func(p operate.Purged) { progress(purged(p)) })
 			return purged(done), err
 		}), nil
 	})
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "redrive-queue", Method: http.MethodPost, Path: queuesPath + "/redrive", Summary: "Move dead letters back",
 		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays.",
-		Tags:        []string{tagMessages}, Metadata: map[string]any{anyApp: true},
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
-		QueuePath
+		reach.Path
 
 		Body client.Redrive
 	},
 	) (*huma.StreamResponse, error) {
-		db, err := a.openQueue(ctx, &in.QueuePath)
+		db, err := c.r.OpenQueue(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
-		token := caller(ctx)
+		token := endpoint.Caller(ctx)
 		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate}
 		if token.App != "" {
-			o.May = func(queueName string) bool { return a.opens(token, in.Database, queueName) }
+			o.May = func(queueName string) bool { return c.r.Opens(token, in.Database, queueName) }
 		}
 		if o.IDs, err = wire.IDs(in.Body.IDs); err != nil {
 			return nil, err
 		}
-		return a.stream(&in.QueuePath, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
+		return c.stream(&in.Path, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
 			o.Progress = func(r operate.Redriven) { progress(redriven(r)) }
 			done, err := db.Broker.Redrive(ctx, in.Queue, o)
 			return redriven(done), err
 		}), nil
 	})
-}
-
-// openQueue is open for a queue that has to exist.
-func (a *API) openQueue(ctx context.Context, p *QueuePath) (Database, error) {
-	db, err := a.open(ctx, p)
-	if err == nil {
-		_, err = db.Broker.PausedAt(p.Queue)
-	}
-	return db, err
 }
 
 func purged(p operate.Purged) client.Progress { return client.Progress{Messages: p.Messages + p.Inbox} }
@@ -204,7 +197,7 @@ func redriven(r operate.Redriven) client.Progress {
 }
 
 // stream answers with the progress of work. Work that did anything leaves an event, also when it was cut short.
-func (a *API) stream(p *QueuePath, event string, work lines.Work) *huma.StreamResponse {
+func (c *calls) stream(p *reach.Path, event string, work lines.Work) *huma.StreamResponse {
 	return lines.Stream(work, func(ctx context.Context, done client.Progress, err error) *client.Error {
 		if err == nil || done.Messages > 0 {
 			detail := map[string]string{detailMessages: strconv.FormatInt(done.Messages, 10)}
@@ -214,14 +207,14 @@ func (a *API) stream(p *QueuePath, event string, work lines.Work) *huma.StreamRe
 			case err != nil:
 				detail["reason"] = fault.From(err).Error()
 			}
-			a.changed(ctx, p, event, detail)
+			c.r.Changed(ctx, p, event, detail)
 		}
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil && fault.KindOf(err) == fault.Internal {
-			a.o.Log.Error("a call failed", "event", event, "queue", p.Queue, "error", fault.Detail(err))
+			c.r.Log.Error("a call failed", "event", event, "queue", p.Queue, "error", fault.Detail(err))
 		}
-		return &failure(err).said
+		return endpoint.Failure(err)
 	})
 }

@@ -1,4 +1,4 @@
-package api
+package apps
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
@@ -34,76 +35,103 @@ type Running struct {
 	Manifest *app.Manifest
 }
 
-// AppPath is the input of a call about one app.
-type AppPath struct {
-	App string `path:"app" maxLength:"255"`
+// Instance is what the calls ask of what runs.
+type Instance interface {
+	// Apps describes how the apps are doing, by name. Those that are not in it are stopped.
+	Apps(ctx context.Context) (map[string]Running, error)
+	// URLs are the public addresses of an app.
+	URLs(appName string) []string
 }
 
-// PageQuery is the input of a list with pages.
-type PageQuery struct {
-	Before int64 `query:"before" minimum:"0" doc:"Only entries with lower numbers: the last one of the page before."`
-	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+// Compiler makes a manifest of the text of a configuration file, chosen by its name; env is an environment of a wrangler
+// file, or "".
+type Compiler func(file string, text []byte, env string) (m *app.Manifest, warnings []string, err error)
+
+// Options are what the calls stand on. All fields are required.
+type Options struct {
+	Deploy   *deploy.Engine
+	Versions deploy.Store
+	Instance Instance
+	Compile  Compiler
 }
 
-func (a *API) registerApps() {
-	call(a, access.Read, huma.Operation{
+// calls are the calls about apps, their versions and secrets.
+type calls struct {
+	d *endpoint.Door
+	o Options
+}
+
+const (
+	tagApps    = "Apps"
+	tagSecrets = "Secrets"
+)
+
+// Register has a door answer the calls about apps, versions, deployments, events and secrets.
+func Register(d *endpoint.Door, o Options) {
+	c := &calls{d, o}
+	c.registerApps()
+	c.registerSecrets()
+}
+
+func (c *calls) registerApps() {
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-apps", Method: http.MethodGet, Path: "/v1/apps", Summary: "List the apps", Tags: []string{tagApps},
-		Metadata: map[string]any{anyApp: true},
-	}, func(ctx context.Context, _ *struct{}) (*listBody[client.App], error) {
-		apps, err := a.o.Versions.Apps(ctx)
+		Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, _ *struct{}) (*endpoint.List[client.App], error) {
+		apps, err := c.o.Versions.Apps(ctx)
 		if err != nil {
 			return nil, err
 		}
-		running, err := a.o.Instance.Apps(ctx)
+		running, err := c.o.Instance.Apps(ctx)
 		if err != nil {
 			return nil, err
 		}
-		only := caller(ctx).App
+		only := endpoint.Caller(ctx).App
 		var list []client.App
 		for i := range apps {
 			if only == "" || only == apps[i].Name {
-				list = append(list, a.wireApp(&apps[i], running))
+				list = append(list, c.describe(&apps[i], running))
 			}
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-app", Method: http.MethodGet, Path: "/v1/apps/{app}", Summary: "Describe an app", Tags: []string{tagApps},
-	}, func(ctx context.Context, in *AppPath) (*body[client.App], error) {
-		one, err := a.o.Versions.App(ctx, in.App)
+	}, func(ctx context.Context, in *endpoint.AppPath) (*endpoint.Body[client.App], error) {
+		one, err := c.o.Versions.App(ctx, in.App)
 		if err != nil {
 			return nil, err
 		}
-		running, err := a.o.Instance.Apps(ctx)
+		running, err := c.o.Instance.Apps(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.App]{a.wireApp(&one, running)}, nil
+		return endpoint.Answer(c.describe(&one, running)), nil
 	})
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "delete-app", Method: http.MethodDelete, Path: "/v1/apps/{app}", Summary: "Delete an app", Tags: []string{tagApps},
 		Description: "Stops the app and forgets its versions and secrets. Its messages stay in its database.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *AppPath) (*struct{}, error) {
-		return nil, a.o.Deploy.Delete(ctx, in.App, author(ctx))
+	}, func(ctx context.Context, in *endpoint.AppPath) (*struct{}, error) {
+		return nil, c.o.Deploy.Delete(ctx, in.App, endpoint.Author(ctx))
 	})
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "create-version", Method: http.MethodPost, Path: "/v1/apps/{app}/versions", Summary: "Upload a version", Tags: []string{tagApps},
 		Description: "A form with the parts `config` (the configuration file, under its name), `module` (the main module first; the content type is " +
 			"application/vnd.runlot.KIND with the kind esModule, text, data or wasm), `source_map`, and the fields `env`, `message`, " +
 			"`service_worker` and `check_only`. The version is checked and stored, and does not run before it is deployed.",
 		MaxBodyBytes: queue.MaxUpload, DefaultStatus: http.StatusCreated,
-	}, a.createVersion)
-	call(a, access.Read, huma.Operation{
+	}, c.createVersion)
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-versions", Method: http.MethodGet, Path: "/v1/apps/{app}/versions", Summary: "List the versions of an app", Tags: []string{tagApps},
 	}, func(ctx context.Context, in *struct {
-		AppPath
-		PageQuery
+		endpoint.AppPath
+		endpoint.PageQuery
 	},
-	) (*listBody[client.Version], error) {
-		if _, err := a.o.Versions.App(ctx, in.App); err != nil {
+	) (*endpoint.List[client.Version], error) {
+		if _, err := c.o.Versions.App(ctx, in.App); err != nil {
 			return nil, err
 		}
-		versions, err := a.o.Versions.Versions(ctx, in.App, int(in.Before), in.Limit)
+		versions, err := c.o.Versions.Versions(ctx, in.App, int(in.Before), in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -111,66 +139,66 @@ func (a *API) registerApps() {
 		for i := range versions {
 			list[i] = wire.Version(&versions[i])
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
-	call(a, access.Deploy, huma.Operation{
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "create-deployment", Method: http.MethodPost, Path: "/v1/apps/{app}/deployments", Summary: "Make a version live", Tags: []string{tagApps},
 		Description: "The version starts, is committed as the live one, and takes over; the one before finishes what it has in flight. " +
 			"A failure leaves the version before in place.",
 		DefaultStatus: http.StatusCreated,
 	}, func(ctx context.Context, in *struct {
-		AppPath
+		endpoint.AppPath
 
 		Body client.Deploy
 	},
-	) (*body[client.Deployment], error) {
-		r := &deploy.Request{App: in.App, Version: in.Body.Version, Action: deploy.ActionDeploy, Author: author(ctx), Message: in.Body.Message}
+	) (*endpoint.Body[client.Deployment], error) {
+		r := &deploy.Request{App: in.App, Version: in.Body.Version, Action: deploy.ActionDeploy, Author: endpoint.Author(ctx), Message: in.Body.Message}
 		if in.Body.Rollback {
 			r.Action = deploy.ActionRollback
 		} else if r.Version == "" {
 			return nil, fault.New(fault.Invalid, "version_missing", "a deployment names a version").WithHint("only a rollback may leave it out")
 		}
 		// A deployment that began is brought to its end, also when the caller goes away.
-		d, err := a.o.Deploy.Deploy(context.WithoutCancel(ctx), r)
+		d, err := c.o.Deploy.Deploy(context.WithoutCancel(ctx), r)
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.Deployment]{a.wireDeployment(d)}, nil
+		return endpoint.Answer(c.describeDeployment(d)), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-deployments", Method: http.MethodGet, Path: "/v1/apps/{app}/deployments", Summary: "List the deployments of an app",
 		Tags: []string{tagApps},
 	}, func(ctx context.Context, in *struct {
-		AppPath
-		PageQuery
+		endpoint.AppPath
+		endpoint.PageQuery
 	},
-	) (*listBody[client.Deployment], error) {
-		if _, err := a.o.Versions.App(ctx, in.App); err != nil {
+	) (*endpoint.List[client.Deployment], error) {
+		if _, err := c.o.Versions.App(ctx, in.App); err != nil {
 			return nil, err
 		}
-		deployments, err := a.o.Versions.Deployments(ctx, in.App, int(in.Before), in.Limit)
+		deployments, err := c.o.Versions.Deployments(ctx, in.App, int(in.Before), in.Limit)
 		if err != nil {
 			return nil, err
 		}
 		list := make([]client.Deployment, len(deployments))
 		for i := range deployments {
-			list[i] = a.wireDeployment(&deployments[i])
+			list[i] = c.describeDeployment(&deployments[i])
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Summary: "List what was done", Tags: []string{tagApps},
-		Metadata: map[string]any{anyApp: true},
+		Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
-		PageQuery
+		endpoint.PageQuery
 
 		App string `query:"app" doc:"Only of this app."`
 	},
-	) (*listBody[client.Event], error) {
-		if only := caller(ctx).App; only != "" {
+	) (*endpoint.List[client.Event], error) {
+		if only := endpoint.Caller(ctx).App; only != "" {
 			in.App = only
 		}
-		events, err := a.o.Versions.Events(ctx, in.App, in.Before, in.Limit)
+		events, err := c.o.Versions.Events(ctx, in.App, in.Before, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -179,29 +207,29 @@ func (a *API) registerApps() {
 			e := &events[i]
 			list[i] = client.Event{ID: e.ID, At: e.At, Kind: e.Kind, App: e.App, Author: e.Author, Detail: e.Detail}
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
 }
 
-func (a *API) createVersion(ctx context.Context, in *struct {
-	AppPath
+func (c *calls) createVersion(ctx context.Context, in *struct {
+	endpoint.AppPath
 
 	RawBody multipart.Form
 },
-) (*body[client.Uploaded], error) {
+) (*endpoint.Body[client.Uploaded], error) {
 	form := &in.RawBody
 	defer func() { _ = form.RemoveAll() }()
-	u, warnings, err := a.upload(form)
+	u, warnings, err := c.upload(form)
 	if err != nil {
 		return nil, err
 	}
 	if u.Manifest.Name != in.App {
 		return nil, fault.New(fault.Invalid, "app_name", "%s names the app %s, and the call is for %s", u.ConfigFile, u.Manifest.Name, in.App)
 	}
-	u.Author = author(ctx)
-	add := a.o.Deploy.Add
+	u.Author = endpoint.Author(ctx)
+	add := c.o.Deploy.Add
 	if field(form, "check_only") == "true" {
-		add = a.o.Deploy.Check
+		add = c.o.Deploy.Check
 	}
 	uploaded, err := add(ctx, u)
 	if err != nil {
@@ -211,7 +239,7 @@ func (a *API) createVersion(ctx context.Context, in *struct {
 	for _, r := range uploaded.Removed {
 		out.Removed = append(out.Removed, client.Orphans{Queue: r.Queue, Messages: r.Messages})
 	}
-	return &body[client.Uploaded]{out}, nil
+	return endpoint.Answer(out), nil
 }
 
 func field(form *multipart.Form, name string) string {
@@ -222,7 +250,7 @@ func field(form *multipart.Form, name string) string {
 }
 
 // upload reads the form of an upload.
-func (a *API) upload(form *multipart.Form) (*deploy.Upload, []string, error) {
+func (c *calls) upload(form *multipart.Form) (*deploy.Upload, []string, error) {
 	configs := form.File["config"]
 	if len(configs) != 1 {
 		return nil, nil, fault.New(fault.Invalid, "upload_config", "an upload has one part `config`; this one has %d", len(configs))
@@ -231,7 +259,7 @@ func (a *API) upload(form *multipart.Form) (*deploy.Upload, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m, warnings, err := a.o.Compile(configs[0].Filename, text, field(form, "env"))
+	m, warnings, err := c.o.Compile(configs[0].Filename, text, field(form, "env"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -283,9 +311,9 @@ func part(file *multipart.FileHeader, most int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-func (a *API) wireApp(one *deploy.App, running map[string]Running) client.App {
+func (c *calls) describe(one *deploy.App, running map[string]Running) client.App {
 	out := client.App{
-		Name: one.Name, Created: one.Created, State: "stopped", Since: one.Created, URLs: a.o.Instance.URLs(one.Name),
+		Name: one.Name, Created: one.Created, State: "stopped", Since: one.Created, URLs: c.o.Instance.URLs(one.Name),
 		Producers: []client.Producer{}, Consumers: []client.Consumer{},
 	}
 	if one.Live != "" {
@@ -304,9 +332,9 @@ func (a *API) wireApp(one *deploy.App, running map[string]Running) client.App {
 	return out
 }
 
-func (a *API) wireDeployment(d *deploy.Deployment) client.Deployment {
+func (c *calls) describeDeployment(d *deploy.Deployment) client.Deployment {
 	return client.Deployment{
 		ID: d.ID, Number: d.Number, App: d.App, Version: client.VersionRef{ID: d.Version, Number: d.VersionNumber}, Created: d.Created,
-		Action: string(d.Action), Author: d.Author, Message: d.Message, URLs: a.o.Instance.URLs(d.App),
+		Action: string(d.Action), Author: d.Author, Message: d.Message, URLs: c.o.Instance.URLs(d.App),
 	}
 }

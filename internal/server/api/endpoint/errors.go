@@ -1,4 +1,4 @@
-package api
+package endpoint
 
 import (
 	"encoding/json"
@@ -15,24 +15,27 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 )
 
-// failed is an error as it goes over the wire.
-type failed struct{ said client.Error }
+// wireError is an error as it goes over the wire.
+type wireError struct{ said client.Error }
 
 // Error implements error.
-func (f *failed) Error() string { return f.said.Error() }
+func (f *wireError) Error() string { return f.said.Error() }
 
 // GetStatus implements huma.StatusError.
-func (f *failed) GetStatus() int { return f.said.Status }
+func (f *wireError) GetStatus() int { return f.said.Status }
 
 // MarshalJSON implements json.Marshaler.
-func (f *failed) MarshalJSON() ([]byte, error) {
+func (f *wireError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"error": &f.said})
 }
 
+// Failure is how an error goes over the wire.
+func Failure(err error) *client.Error { return &failure(err).said }
+
 // failure turns what a handler returned into an answer.
-func failure(err error) *failed {
+func failure(err error) *wireError {
 	f := fault.From(err)
-	return &failed{client.Error{Status: statusOf(f), Code: f.Code, Message: f.Message, Hint: f.Hint}}
+	return &wireError{client.Error{Status: statusOf(f), Code: f.Code, Message: f.Message, Hint: f.Hint}}
 }
 
 func statusOf(f *fault.Error) int {
@@ -63,8 +66,8 @@ func statusOf(f *fault.Error) int {
 	return http.StatusInternalServerError
 }
 
-// writeFault answers outside of an operation.
-func writeFault(w http.ResponseWriter, err error) {
+// WriteFault answers outside of an operation.
+func WriteFault(w http.ResponseWriter, err error) {
 	f := failure(err)
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -75,9 +78,9 @@ func writeFault(w http.ResponseWriter, err error) {
 	_, _ = w.Write(text)
 }
 
-// shapeErrors gives what huma finds wrong with a request the shape of every other error. huma has one such setting for the
+// ShapeErrors gives what huma finds wrong with a request the shape of every other error. huma has one such setting for the
 // whole program.
-var shapeErrors = sync.OnceFunc(func() {
+var ShapeErrors = sync.OnceFunc(func() {
 	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
 		return invalid(status, message, errs)
 	}
@@ -89,7 +92,7 @@ var shapeErrors = sync.OnceFunc(func() {
 // mostReasons bounds the reasons that are named of one request.
 const mostReasons = 5
 
-func invalid(status int, message string, errs []error) *failed {
+func invalid(status int, message string, errs []error) *wireError {
 	var reasons []string
 	for _, err := range errs {
 		d, ok := err.(huma.ErrorDetailer)
@@ -110,5 +113,5 @@ func invalid(status int, message string, errs []error) *failed {
 	if status >= http.StatusInternalServerError {
 		code = "internal"
 	}
-	return &failed{client.Error{Status: status, Code: code, Message: message, Hint: "GET /v1/openapi.json describes what the call takes"}}
+	return &wireError{client.Error{Status: status, Code: code, Message: message, Hint: "GET /v1/openapi.json describes what the call takes"}}
 }

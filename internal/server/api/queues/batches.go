@@ -1,4 +1,4 @@
-package api
+package queues
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
+	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
@@ -30,31 +32,31 @@ type BatchQuery struct {
 	Detail   bool      `query:"detail" doc:"With fates, stacks and what was logged; at most 100."`
 }
 
-func (a *API) registerBatches() {
-	call(a, access.Read, huma.Operation{
+func (c *calls) registerBatches() {
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-batches", Method: http.MethodGet, Path: "/v1/batches", Summary: "List how batches ended", Tags: []string{tagBatches},
 		Description: "Newest first. A record is written within about a second of its batch's end, and kept for 7 days, at most 10,000 of a queue.",
-		Metadata:    map[string]any{anyApp: true},
-	}, func(ctx context.Context, in *BatchQuery) (*body[client.Batches], error) {
-		out, err := a.batches(ctx, in)
+		Metadata:    map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *BatchQuery) (*endpoint.Body[client.Batches], error) {
+		out, err := c.batches(ctx, in)
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.Batches]{out}, nil
+		return endpoint.Answer(out), nil
 	})
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-batch", Method: http.MethodGet, Path: "/v1/batches/{database}/{id}", Summary: "Show how one batch ended", Tags: []string{tagBatches},
-		Description: "With the fates of its messages and what its handler logged.", Metadata: map[string]any{anyApp: true},
+		Description: "With the fates of its messages and what its handler logged.", Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		Database string `path:"database" maxLength:"63"`
 		ID       string `path:"id"`
 	},
-	) (*body[client.Batch], error) {
+	) (*endpoint.Body[client.Batch], error) {
 		id, err := ledger.ParseID(in.ID)
 		if err != nil {
 			return nil, err
 		}
-		db, err := a.open(ctx, &QueuePath{in.Database, id.Queue})
+		db, err := c.r.Open(ctx, &reach.Path{Database: in.Database, Queue: id.Queue})
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +64,7 @@ func (a *API) registerBatches() {
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.Batch]{wire.Batch(in.Database, r)}, nil
+		return endpoint.Answer(wire.Batch(in.Database, r)), nil
 	})
 }
 
@@ -74,7 +76,7 @@ type found struct {
 }
 
 // batches merges the records of the databases.
-func (a *API) batches(ctx context.Context, in *BatchQuery) (client.Batches, error) {
+func (c *calls) batches(ctx context.Context, in *BatchQuery) (client.Batches, error) {
 	out := client.Batches{Items: []client.Batch{}}
 	limit := min(in.Limit, queue.RecordPage)
 	if in.Detail {
@@ -86,11 +88,11 @@ func (a *API) batches(ctx context.Context, in *BatchQuery) (client.Batches, erro
 	}
 	var all []found
 	full := false
-	for _, name := range a.o.Queues.Databases() {
-		if in.Database != "" && in.Database != name || !a.narrow(ctx, name, in.Queue, &f) {
+	for _, name := range c.r.Queues.Databases() {
+		if in.Database != "" && in.Database != name || !c.narrow(ctx, name, in.Queue, &f) {
 			continue
 		}
-		db, err := a.o.Queues.Database(ctx, name)
+		db, err := c.r.Queues.Database(ctx, name)
 		if err != nil {
 			return out, err
 		}
@@ -126,17 +128,17 @@ func (a *API) batches(ctx context.Context, in *BatchQuery) (client.Batches, erro
 }
 
 // narrow has a filter look at the queues of a database that the caller may see, and reports whether there are any.
-func (a *API) narrow(ctx context.Context, database, queueName string, f *ledger.Filter) bool {
-	t := caller(ctx)
+func (c *calls) narrow(ctx context.Context, database, queueName string, f *ledger.Filter) bool {
+	t := endpoint.Caller(ctx)
 	f.Queues = nil
 	if queueName != "" {
 		f.Queues = []string{queueName}
-		return a.opens(t, database, queueName)
+		return c.r.Opens(t, database, queueName)
 	}
 	if t.App == "" {
 		return true
 	}
-	for _, m := range a.o.Queues.Manifests() {
+	for _, m := range c.r.Queues.Manifests() {
 		if m.Name == t.App && m.Database == database {
 			f.Queues = m.Queues()
 		}
