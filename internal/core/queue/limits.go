@@ -484,6 +484,35 @@ const (
 	PageBatches = 50
 )
 
+// Bounds of notifications.
+const (
+	// NotifyFailures is how many batches of a queue in a row, or runs of a cron, have to fail before somebody is told.
+	NotifyFailures = 3
+	// NotifyBuffer is how many notices wait in memory to be written to the outbox; past it they are lost, and counted.
+	NotifyBuffer = 256
+	// NotifyText bounds each text of a notice that comes from the user's code, in bytes.
+	NotifyText = 1 << 10
+	// NotifyTime bounds one try to send a mail, WebhookTime one call of a webhook, and NotifyStoreTime one call of the outbox.
+	NotifyTime      = 30 * time.Second
+	WebhookTime     = 10 * time.Second
+	NotifyStoreTime = 10 * time.Second
+	// NotifyLease is how long a node has for one try before another one may make it: longer than any try takes.
+	NotifyLease = 2 * time.Minute
+	// NotifyRetryFirst and NotifyRetryMax are the waits between two tries, doubling. After NotifyAge a notice is given up.
+	NotifyRetryFirst = 30 * time.Second
+	NotifyRetryMax   = time.Hour
+	NotifyAge        = 24 * time.Hour
+	// NotifyEvery is the pause between two looks at the outbox, for what other nodes left behind, and at the ages of queues.
+	NotifyEvery = time.Minute
+	// NotifyStopTime is how long a stop waits for notices to be written to the outbox.
+	NotifyStopTime = 2 * time.Second
+	// KeptNotices is how many notices the outbox keeps; the oldest go first.
+	KeptNotices = 10_000
+	// MaxRecipients is the most addresses that notices are mailed to, MaxWebhooks the most webhooks.
+	MaxRecipients = 20
+	MaxWebhooks   = 10
+)
+
 // What "celld check" judges a machine by.
 const (
 	// DiskWarn is the free space of the data folder's disk, in bytes, below which it warns; below DiskReserve it fails.

@@ -57,6 +57,7 @@ const (
 	messages  = "messages"
 	mebibytes = "MiB"
 	levels    = "levels"
+	notices   = "notices"
 	calls     = "calls"
 	runs      = "runs"
 )
@@ -357,6 +358,27 @@ var sections = []section{
 			{"LiveEvery", queue.LiveEvery, "", "CPU and the database: how often a view of the page is brought up to date at most"},
 			{"LiveBeat", queue.LiveBeat, "", "how often a view that does not change hears that it is the newest"},
 			{"PageBatches", queue.PageBatches, "batches", "the database: those of one view of the page"},
+		},
+	},
+	{
+		title: "Notifications",
+		intro: "What bounds mails and webhooks to operators.",
+		limits: []limit{
+			{"NotifyFailures", queue.NotifyFailures, "failures", "the reader: batches of a queue, or runs of a cron, that fail in a row before somebody is told"},
+			{"NotifyBuffer", queue.NotifyBuffer, notices, "memory: those that wait to be written to the outbox; past it they are lost, and counted"},
+			{"NotifyText", queue.NotifyText, bytesUnit, "the reader: each text of a notice that comes from the user's code"},
+			{"NotifyTime", queue.NotifyTime, "", "the other notices: one try to send a mail"},
+			{"WebhookTime", queue.WebhookTime, "", "the same: one call of a webhook"},
+			{"NotifyStoreTime", queue.NotifyStoreTime, "", "the same: one call of the outbox"},
+			{"NotifyLease", queue.NotifyLease, "", "the reader: how long a node has for one try before another one may make it"},
+			{"NotifyRetryFirst", queue.NotifyRetryFirst, "", "the receiver: the wait after a first failure, doubled after each further one"},
+			{"NotifyRetryMax", queue.NotifyRetryMax, "", "the reader: the longest such wait"},
+			{"NotifyAge", queue.NotifyAge, "", "the receiver: when a notice that cannot be sent is given up"},
+			{"NotifyEvery", queue.NotifyEvery, "", "the database: the pause between two looks at the outbox, and at the ages of queues"},
+			{"NotifyStopTime", queue.NotifyStopTime, "", "the stop: how long it waits for notices to be written to the outbox"},
+			{"KeptNotices", queue.KeptNotices, notices, "the disk: those that are kept"},
+			{"MaxRecipients", queue.MaxRecipients, "addresses", "the mail server: the receivers of mails"},
+			{"MaxWebhooks", queue.MaxWebhooks, "webhooks", "the network: the receivers of calls"},
 		},
 	},
 	{
