@@ -98,7 +98,7 @@ func Run(ctx context.Context, s *Settings) error {
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Queues: brokers{n}, Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
 }

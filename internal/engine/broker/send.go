@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ const sendMetricsAge = time.Second
 
 // Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
 // of. The bodies belong to the broker from then on: nobody may write to them, and what they are cut from stays in memory
-// with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
+// with them. A nil delay is that of the queue; limits and defaults of the producer's dialect are the caller's business.
 //
 // Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
 // (10104) for a queue that was not declared; Limit (queue_ops_cap, database_full) at the bounds of the options; Limit and Invalid for what no store takes; what the store refuses. After an
@@ -309,15 +310,16 @@ func (f *flusher) stamp(calls []*call) error {
 	f.rows = f.rows[:0]
 	sent := now.UnixMilli()
 	for _, c := range calls {
-		floor := int64(-1)
+		floor, usual := int64(-1), c.q.DeliveryDelay()
 		for i := range c.drafts {
 			d := &c.drafts[i]
 			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
-			if d.Delay != nil && *d.Delay > 0 {
+			asked := cmp.Or(d.Delay, usual)
+			if asked != nil && *asked > 0 {
 				if floor < 0 {
 					floor = c.q.DueFloor()
 				}
-				delay, _ := queue.ClampDelay(*d.Delay)
+				delay, _ := queue.ClampDelay(*asked)
 				row.VisibleAt = max(visibleAfter(now, delay), floor)
 			}
 			f.rows = append(f.rows, row)

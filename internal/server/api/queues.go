@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -51,13 +50,13 @@ const (
 
 // The kinds of event that the calls about queues leave. Sends and looks leave none.
 const (
-	eventPaused    = "queue.paused"
-	eventResumed   = "queue.resumed"
-	eventRetention = "queue.retention_set"
-	eventPurged    = "queue.purged"
-	eventRedriven  = "queue.redriven"
-	eventDeleted   = "messages.deleted"
-	eventRetried   = "messages.retried"
+	eventPaused    = deploy.EventQueuePaused
+	eventResumed   = deploy.EventQueueResumed
+	eventRetention = deploy.EventRetentionSet
+	eventPurged    = deploy.EventQueuePurged
+	eventRedriven  = deploy.EventQueueRedriven
+	eventDeleted   = deploy.EventMessagesDeleted
+	eventRetried   = deploy.EventMessagesRetried
 
 	// detailMessages is how many messages an event is about.
 	detailMessages = "messages"
@@ -193,11 +192,9 @@ func (a *API) open(ctx context.Context, p *QueuePath) (Database, error) {
 	return a.o.Queues.Database(ctx, p.Database)
 }
 
-// opens reports whether a token opens a queue: one for one app opens those that the app's live version names.
+// opens reports whether a token opens a queue.
 func (a *API) opens(t *access.Token, database, queueName string) bool {
-	return t.App == "" || slices.ContainsFunc(a.o.Queues.Manifests(), func(m *app.Manifest) bool {
-		return m.Name == t.App && wire.Names(m, database, queueName)
-	})
+	return t.Opens(a.o.Queues.Manifests(), database, queueName)
 }
 
 func forbidden(ctx context.Context, what string) error {
@@ -212,18 +209,7 @@ func (a *API) changed(ctx context.Context, p *QueuePath, kind string, detail map
 	if a.o.Versions == nil {
 		return
 	}
-	e := &deploy.Event{
-		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: caller(ctx).App, Author: author(ctx),
-		Detail: map[string]string{"database": p.Database, "queue": p.Queue},
-	}
-	maps.Copy(e.Detail, detail)
-	for _, m := range a.o.Queues.Manifests() {
-		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool {
-			return c.Queue == p.Queue || c.DeadLetterQueue == p.Queue
-		}) {
-			e.App = m.Name
-		}
-	}
+	e := deploy.QueueEvent(kind, caller(ctx).App, author(ctx), p.Database, p.Queue, detail, a.o.Queues.Manifests())
 	if err := a.o.Versions.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
 		a.o.Log.Error("an event was not recorded", "kind", kind, "queue", p.Queue, "error", fault.Detail(err))
 	}
@@ -273,7 +259,7 @@ func (a *API) queuesOf(ctx context.Context, database, appName string) []client.Q
 		addLast(ctx, database, db.Records, list, func(i int, b *client.Batch) { list[i].LastBatch = b })
 	}
 	return slices.DeleteFunc(list, func(q client.Queue) bool {
-		return appName != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == appName && wire.Names(m, database, q.Name) })
+		return appName != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == appName && m.Names(database, q.Name) })
 	})
 }
 

@@ -13,7 +13,9 @@ import (
 type Queue struct {
 	ID   int32
 	Name string
-	book *Book
+	// Created is when it was declared.
+	Created time.Time
+	book    *Book
 
 	// mu guards everything below. It is never held over a call to the store.
 	mu sync.Mutex
@@ -62,7 +64,7 @@ type idleAge struct {
 
 func newQueue(b *Book, info *store.QueueInfo) *Queue {
 	q := &Queue{
-		book: b, ID: info.ID, Name: info.Name,
+		book: b, ID: info.ID, Name: info.Name, Created: time.UnixMilli(info.Created),
 		newest:    b.nextSeq - 1,
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
 		settings: info.Settings, retention: retentionOf(&info.Settings),

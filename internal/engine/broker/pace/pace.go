@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -40,4 +41,24 @@ func (b *Backoff) Step() time.Duration {
 	d := max(b.next, queue.StoreRetryFirst)
 	b.next = min(2*d, queue.StoreRetryMax)
 	return d
+}
+
+// Insist calls write until the store answers. over is why nothing more can be written after an error; nil while it can. The
+// calls end with work.
+func Insist(work context.Context, over func(error) error, write func(ctx context.Context) error) error {
+	var wait Backoff
+	for {
+		err := write(work)
+		switch {
+		case err == nil:
+			return nil
+		case over(err) != nil:
+			return over(err)
+		case fault.KindOf(err) != fault.Unavailable:
+			return err
+		}
+		if err := wait.Wait(work); err != nil {
+			return err
+		}
+	}
 }
