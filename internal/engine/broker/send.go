@@ -227,11 +227,11 @@ func (b *Broker) flushLoop() {
 // does not take the others down.
 func (f *flusher) flush() {
 	defer clear(f.group)
-	if err := f.b.appendGate.lock(f.b.work); err != nil {
+	if err := f.b.appendGate.Lock(f.b.work); err != nil {
 		f.b.answer(f.group, err)
 		return
 	}
-	defer f.b.appendGate.unlock()
+	defer f.b.appendGate.Unlock()
 	rest, err := f.commit(f.group)
 	if len(rest) > 1 && f.b.over(err) == nil {
 		for i := range rest {
@@ -337,10 +337,10 @@ func visibleAfter(now time.Time, delay time.Duration) int64 {
 // drain takes over one group of what SQL enqueued and returns the pause until the next.
 func (f *flusher) drain() time.Duration {
 	b := f.b
-	if err := b.appendGate.lock(b.work); err != nil {
+	if err := b.appendGate.Lock(b.work); err != nil {
 		return queue.InboxEvery
 	}
-	defer b.appendGate.unlock()
+	defer b.appendGate.Unlock()
 	rows, err := f.drainOnce()
 	if err != nil {
 		pause := max(f.drainWait.Step(), queue.InboxEvery)
@@ -441,10 +441,10 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	if err := b.reserveGate.lock(ctx); err != nil {
+	if err := b.reserveGate.Lock(ctx); err != nil {
 		return err
 	}
-	defer b.reserveGate.unlock()
+	defer b.reserveGate.Unlock()
 	if b.reserved.Load() >= limit {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/order"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
@@ -49,6 +50,8 @@ type Queue struct {
 	// leases are the batches that are not settled yet, leased the number of their messages.
 	leases map[*queue.Batch]*Lease
 	leased int
+	// ages are the leases in order of their oldest message.
+	ages order.Heap[*Lease]
 	// idle is the age that was read last while no lane was open.
 	idle idleAge
 
@@ -69,8 +72,8 @@ func newQueue(b *Book, info *store.QueueInfo) *Queue {
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
 		settings: info.Settings, retention: retentionOf(&info.Settings),
 		leases: map[*queue.Batch]*Lease{},
-		wake:   wakeUp{place: -1},
 	}
+	q.wake = wakeUp{q: q, place: -1}
 	if info.PurgedBelow > 0 {
 		// Nobody knows how far the deletion came.
 		q.purge = &Purge{Below: info.PurgedBelow}
@@ -173,10 +176,8 @@ func (q *Queue) metrics(now time.Time) queue.Metrics {
 		return m
 	}
 	oldest := q.win.OldestSent(now)
-	for _, l := range q.leases {
-		if oldest == 0 || l.oldest < oldest {
-			oldest = l.oldest
-		}
+	if l, ok := q.ages.First(); ok && (oldest == 0 || l.oldest < oldest) {
+		oldest = l.oldest
 	}
 	if oldest > 0 {
 		m.Oldest = time.UnixMilli(oldest)

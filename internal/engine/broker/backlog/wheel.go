@@ -1,20 +1,25 @@
 package backlog
 
 import (
-	"container/heap"
 	"context"
 	"math"
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/order"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 )
 
 // wakeUp is a queue's entry in the wheel: when to look at it again.
 type wakeUp struct {
+	q     *Queue
 	at    time.Time
 	place int
 }
+
+// Key and Place implement order.Entry.
+func (w *wakeUp) Key() int64  { return w.at.UnixNano() }
+func (w *wakeUp) Place() *int { return &w.place }
 
 // wheel is the one timer of a book: it keeps for every queue the next time at which something can be due, and costs
 // nothing for a queue that only waits for events.
@@ -22,24 +27,23 @@ type wheel struct {
 	kick pace.Kick
 
 	mu sync.Mutex
-	by wakeHeap
+	by order.Heap[*wakeUp]
 }
 
 // set makes sure that q is looked at by at. An earlier look that is planned already stays and plans again.
 func (w *wheel) set(q *Queue, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	first := false
 	switch {
 	case q.wake.place < 0:
 		q.wake.at = at
-		heap.Push(&w.by, q)
+		first = w.by.Push(&q.wake)
 	case at.Before(q.wake.at):
 		q.wake.at = at
-		heap.Fix(&w.by, q.wake.place)
-	default:
-		return
+		first = w.by.Fix(&q.wake)
 	}
-	if q.wake.place == 0 {
+	if first {
 		w.kick.Poke()
 	}
 }
@@ -48,17 +52,15 @@ func (w *wheel) set(q *Queue, at time.Time) {
 func (w *wheel) take(now time.Time) (*Queue, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.by) == 0 {
+	next, ok := w.by.First()
+	if !ok {
 		return nil, math.MaxInt64
 	}
-	if pause := w.by[0].wake.at.Sub(now); pause > 0 {
+	if pause := next.at.Sub(now); pause > 0 {
 		return nil, pause
 	}
-	q, ok := heap.Pop(&w.by).(*Queue)
-	if !ok {
-		return nil, 0
-	}
-	return q, 0
+	w.by.Remove(next)
+	return next.q, 0
 }
 
 // WakeLoop looks at queues when their time has come, until ctx ends. One goroutine runs it.
@@ -82,39 +84,4 @@ func (b *Book) WakeLoop(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// wakeHeap orders queues by wake.at, for container/heap.
-type wakeHeap []*Queue
-
-// Len implements heap.Interface.
-func (h *wakeHeap) Len() int { return len(*h) }
-
-// Less implements heap.Interface.
-func (h *wakeHeap) Less(i, j int) bool { return (*h)[i].wake.at.Before((*h)[j].wake.at) }
-
-// Swap implements heap.Interface.
-func (h *wakeHeap) Swap(i, j int) {
-	list := *h
-	list[i], list[j] = list[j], list[i]
-	list[i].wake.place, list[j].wake.place = i, j
-}
-
-// Push implements heap.Interface.
-func (h *wakeHeap) Push(x any) {
-	if q, ok := x.(*Queue); ok {
-		q.wake.place = len(*h)
-		*h = append(*h, q)
-	}
-}
-
-// Pop implements heap.Interface.
-func (h *wakeHeap) Pop() any {
-	old := *h
-	last := len(old) - 1
-	q := old[last]
-	old[last] = nil
-	*h = old[:last]
-	q.wake.place = -1
-	return q
 }

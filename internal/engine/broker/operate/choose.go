@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -23,9 +24,29 @@ type Chosen struct {
 	Missing []queue.ID
 }
 
+// Receipt names a message as it was delivered: with the Seq that it had in its queue then.
+type Receipt struct {
+	ID  queue.ID
+	Seq int64
+}
+
+// Acknowledge deletes messages whose delivery is over without having been settled, in one transaction. A message that left
+// the queue meanwhile, also one that came back, counts as missing. Fault: Limit (CodeTooManyIDs).
+func (o *Operator) Acknowledge(ctx context.Context, queueName string, receipts []Receipt) (Chosen, error) {
+	ids, places := make([]queue.ID, len(receipts)), make(map[queue.ID]int64, len(receipts))
+	for i, r := range receipts {
+		ids[i], places[r.ID] = r.ID, r.Seq
+	}
+	return o.delete(ctx, queueName, ids, func(id queue.ID, h *store.Head) bool { return places[id] == h.Seq })
+}
+
 // Delete deletes messages of a queue, in one transaction. Fault: Limit (CodeTooManyIDs).
 func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.choose(ctx, queueName, ids, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
+	return o.delete(ctx, queueName, ids, nil)
+}
+
+func (o *Operator) delete(ctx context.Context, queueName string, ids []queue.ID, meant func(id queue.ID, h *store.Head) bool) (Chosen, error) {
+	return o.choose(ctx, queueName, ids, meant, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
 		var change store.Change
 		var gone store.Count
 		var deleted int64
@@ -51,7 +72,7 @@ func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID)
 // RetryNow makes delayed messages of a queue visible, in one transaction. Their attempts stay. Fault: Limit
 // (CodeTooManyIDs).
 func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.choose(ctx, queueName, ids, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
+	return o.choose(ctx, queueName, ids, nil, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
 		now := time.Now().UnixMilli()
 		at := max(now, q.DueFloor())
 		var change store.Change
@@ -79,8 +100,8 @@ func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.I
 	})
 }
 
-// choose holds messages and has something done to them; done ends the hold.
-func (o *Operator) choose(ctx context.Context, queueName string, ids []queue.ID, done func(q *backlog.Queue, held []store.Head, c *Chosen) error) (Chosen, error) {
+// choose holds messages, of those found the ones that are meant, and has something done to them; done ends the hold.
+func (o *Operator) choose(ctx context.Context, queueName string, ids []queue.ID, meant func(id queue.ID, h *store.Head) bool, done func(q *backlog.Queue, held []store.Head, c *Chosen) error) (Chosen, error) {
 	var c Chosen
 	q, err := o.o.Book.Named(queueName)
 	if err != nil {
@@ -97,6 +118,9 @@ func (o *Operator) choose(ctx context.Context, queueName string, ids []queue.ID,
 	heads, err := o.find(ctx, q, ids)
 	if err != nil {
 		return c, err
+	}
+	if meant != nil {
+		heads = slices.DeleteFunc(heads, func(h store.Head) bool { return !meant(o.id(&h), &h) })
 	}
 	found := o.ids(heads)
 	c.Missing = without(ids, found)

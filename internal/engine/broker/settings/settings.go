@@ -51,6 +51,8 @@ type Settings struct {
 	Overridden bool
 	// DeliveryDelay is the delay of messages that are sent without one.
 	DeliveryDelay time.Duration
+	// Pull is the consumer over HTTP that an operator gave the queue; nil when none did.
+	Pull *Pull
 	// Purging says that what a purge took is still being deleted.
 	Purging bool
 }
@@ -69,7 +71,42 @@ func (k *Keeper) Settings(queueName string) (Settings, error) {
 	if kept.PausedAt > 0 {
 		s.PausedAt = time.UnixMilli(kept.PausedAt)
 	}
+	if kept.Pull.Since > 0 {
+		s.Pull = &Pull{
+			Since: time.UnixMilli(kept.Pull.Since), BatchSize: kept.Pull.BatchSize, MaxRetries: kept.Pull.MaxRetries,
+			Visibility: time.Duration(kept.Pull.Visibility) * time.Millisecond, RetryDelay: time.Duration(kept.Pull.RetryDelay) * time.Millisecond,
+			DeadLetterQueue: kept.Pull.DeadLetterQueue,
+		}
+	}
 	return s, nil
+}
+
+// Pull is a consumer over HTTP.
+type Pull struct {
+	// Since is when it was made; SetPull gives it.
+	Since time.Time
+	// BatchSize and Visibility are for calls that name none.
+	BatchSize  int
+	Visibility time.Duration
+	// MaxRetries and RetryDelay are those of queue.Consumer, and so is DeadLetterQueue.
+	MaxRetries      int
+	RetryDelay      time.Duration
+	DeadLetterQueue string
+}
+
+// SetPull gives a queue a consumer over HTTP, in place of the one that it has, or takes that away: nil. The caller has
+// checked the values.
+func (k *Keeper) SetPull(ctx context.Context, queueName string, p *Pull) error {
+	return k.configure(ctx, queueName, func(s *store.Settings) {
+		if p == nil {
+			s.Pull = store.Pull{}
+			return
+		}
+		s.Pull = store.Pull{
+			Since: cmp.Or(s.Pull.Since, time.Now().UnixMilli()), BatchSize: p.BatchSize, MaxRetries: p.MaxRetries,
+			Visibility: p.Visibility.Milliseconds(), RetryDelay: p.RetryDelay.Milliseconds(), DeadLetterQueue: p.DeadLetterQueue,
+		}
+	})
 }
 
 // PausedAt is since when a queue is paused; zero when it is not.
