@@ -156,6 +156,25 @@ const (
 	ReleaseTime = 2 * time.Second
 )
 
+// Bounds of consumers over HTTP.
+const (
+	// DefaultPull is the most messages of a pull that names no number; MaxBatchSize is the most that one may name.
+	DefaultPull = 5
+	// MinVisibility, DefaultVisibility and MaxVisibility bound how long a pulled message is leased.
+	MinVisibility     = time.Millisecond
+	DefaultVisibility = 30 * time.Second
+	MaxVisibility     = 12 * time.Hour
+	// MaxPullWait is the longest that a pull waits for a message, PullWaiting the most that wait at a time, per database.
+	MaxPullWait = 30 * time.Second
+	PullWaiting = 64
+	// PullHeld is the most messages of a queue that are pulled and not settled, PullHeldBytes about the most bytes of their
+	// bodies, per database.
+	PullHeld      = 20_000
+	PullHeldBytes = 64 << 20
+	// PullAnswers is the most acks and retries of one call.
+	PullAnswers = 1_000
+)
+
 // Bounds of the records of batches.
 const (
 	// RecordsKept and RecordAge are how many records of a queue are kept, and for how long: whichever is less.

@@ -25,8 +25,10 @@ type Lease struct {
 	gone []bool
 }
 
-// Key and Place implement order.Entry.
-func (l *Lease) Key() int64  { return l.oldest }
+// Key implements order.Entry.
+func (l *Lease) Key() int64 { return l.oldest }
+
+// Place implements order.Entry.
 func (l *Lease) Place() *int { return &l.place }
 
 // message makes what a handler sees of a row.
