@@ -40,6 +40,12 @@ func (n *Node) Database(ctx context.Context, databaseName string) (api.Database,
 	return api.Database{Broker: b, Records: db.records}, nil
 }
 
+// Open makes sure that a database is in use that no app names.
+func (n *Node) Open(ctx context.Context, databaseName string) error {
+	_, err := n.databaseOf(ctx, &app.Manifest{Database: databaseName, Dialect: queue.Wrangler})
+	return err
+}
+
 // Manifests implements api.Queues.
 func (n *Node) Manifests() []*app.Manifest {
 	n.mu.Lock()

@@ -36,7 +36,7 @@ func New(o Options) *API {
 	a := &API{wire.NewRouter(wire.Options{Access: o.Access, Account: o.Account, Log: o.Log}), o}
 	a.registerIdentity()
 	a.registerScripts()
-	queues.Register(a.Router, queues.Options{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
 	return a
 }
 

@@ -18,8 +18,10 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/pulls"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 )
 
 // brokers are those of databases in memory, and what apps declare about their queues.
@@ -27,22 +29,31 @@ type brokers struct {
 	names     []string
 	byName    map[string]*broker.Broker
 	manifests []*app.Manifest
+	pulls     *pulls.Keeper
+	live      func() []*app.Manifest // in place of manifests, when it is set
 }
 
-func (b *brokers) Databases() []string        { return b.names }
-func (b *brokers) Manifests() []*app.Manifest { return b.manifests }
+func (b *brokers) Databases() []string { return b.names }
 
-func (b *brokers) Broker(_ context.Context, name string) (*broker.Broker, error) {
-	if one := b.byName[name]; one != nil {
-		return one, nil
+func (b *brokers) Manifests() []*app.Manifest {
+	if b.live != nil {
+		return b.live()
 	}
-	return nil, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
+	return b.manifests
+}
+
+func (b *brokers) Database(ctx context.Context, name string) (queues.Database, error) {
+	if one := b.byName[name]; one != nil {
+		return queues.Database{Broker: one, Puller: b.pulls.Engine(ctx, one)}, nil
+	}
+	return queues.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
 }
 
 // serve runs a broker for each database that the manifests name.
 func (w *world) serve(manifests ...*app.Manifest) {
 	w.t.Helper()
-	w.queues.manifests, w.queues.byName = manifests, map[string]*broker.Broker{}
+	w.queues.manifests, w.queues.byName, w.queues.pulls = manifests, map[string]*broker.Broker{}, pulls.New([]byte("key"))
+	w.t.Cleanup(w.queues.pulls.Wait)
 	for _, m := range manifests {
 		b := w.queues.byName[m.Database]
 		if b == nil {
@@ -172,6 +183,7 @@ func newWorldLike(t *testing.T, w *world) *world {
 	t.Helper()
 	again := newWorld(t)
 	again.queues.names, again.queues.byName, again.queues.manifests = w.queues.names, w.queues.byName, w.queues.manifests
+	again.queues.pulls = w.queues.pulls
 	again.api = again.over(w.access)
 	return again
 }

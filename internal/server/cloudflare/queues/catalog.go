@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/pull"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
@@ -49,17 +50,26 @@ type catalog struct {
 	apps    []*app.Manifest
 }
 
+// databases are those in use, and the one in which queues are made that no app names.
+func (s *service) databases() []string {
+	names := s.o.Queues.Databases()
+	if !slices.Contains(names, app.DefaultDatabase) {
+		names = append(slices.Clone(names), app.DefaultDatabase)
+	}
+	return names
+}
+
 // read lists the queues of all databases. A database that does not answer fails it: a queue that is left out would look
 // like one that does not exist.
 func (s *service) read(ctx context.Context) (*catalog, error) {
 	c := &catalog{brokers: map[string]*broker.Broker{}, apps: s.o.Queues.Manifests()}
-	for _, database := range s.o.Queues.Databases() {
-		b, err := s.o.Queues.Broker(ctx, database)
+	for _, database := range s.databases() {
+		db, err := s.o.Queues.Database(ctx, database)
 		if err != nil {
 			return nil, err
 		}
-		c.brokers[database] = b
-		for _, name := range b.Queues() {
+		c.brokers[database] = db.Broker
+		for _, name := range db.Broker.Queues() {
 			p := place{database, name}
 			c.places = append(c.places, p)
 			s.know(p)
@@ -119,6 +129,7 @@ type target struct {
 	place
 
 	broker *broker.Broker
+	puller *pull.Engine
 	apps   []*app.Manifest
 }
 
@@ -140,10 +151,11 @@ func (s *service) target(c *wire.Call) (*target, error) {
 	if err := s.opens(c.Token, t.apps, t.place); err != nil {
 		return nil, err
 	}
-	var err error
-	if t.broker, err = s.o.Queues.Broker(c.Context(), t.database); err != nil {
+	db, err := s.o.Queues.Database(c.Context(), t.database)
+	if err != nil {
 		return nil, err
 	}
+	t.broker, t.puller = db.Broker, db.Puller
 	if _, err = t.broker.Settings(t.name); fault.KindOf(err) == fault.NotFound {
 		return nil, missing
 	}

@@ -128,21 +128,13 @@ func metadata(f queue.Format) map[string]string {
 	return map[string]string{"CF-Content-Type": f.String()}
 }
 
-// Bounds of how many messages a call of pull or peek asks for.
-const (
-	defaultMessages = 5
-	mostMessages    = queue.MaxBatchSize
-)
-
 // count reads how many messages a call asks for.
-func count(given *float64) (int, error) {
-	if given == nil {
-		return defaultMessages, nil
+func count(given *float64, otherwise int) (int, error) {
+	n, err := whole(queue.CodeBodyInvalid, "batch_size", "", given, 1, queue.MaxBatchSize, 1)
+	if n == nil {
+		return otherwise, err
 	}
-	if n := int(*given); float64(n) == *given && n >= 1 && n <= mostMessages {
-		return n, nil
-	}
-	return 0, fault.New(fault.Invalid, queue.CodeBodyInvalid, "batch_size of %v is outside 1 to %d", *given, mostMessages)
+	return int(*n), nil
 }
 
 // peek shows messages that wait, delayed ones and those in flight too, and takes none.
@@ -157,7 +149,7 @@ func (s *service) peek(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	n, err := count(in.BatchSize)
+	n, err := count(in.BatchSize, queue.DefaultPull)
 	if err != nil {
 		return err
 	}

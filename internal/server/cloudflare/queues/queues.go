@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/pull"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
@@ -24,10 +26,17 @@ import (
 type Queues interface {
 	// Databases are the names of the databases in use.
 	Databases() []string
-	// Broker is what serves a database now. Faults: NotFound (queue.CodeQueueNotFound), Unavailable.
-	Broker(ctx context.Context, database string) (*broker.Broker, error)
+	// Database is what serves a database now; app.DefaultDatabase is there always. Faults: NotFound
+	// (queue.CodeQueueNotFound), Unavailable.
+	Database(ctx context.Context, name string) (Database, error)
 	// Manifests are those of the versions that run.
 	Manifests() []*app.Manifest
+}
+
+// Database is the queues of a database, and what hands their messages out over HTTP.
+type Database struct {
+	Broker *broker.Broker
+	Puller *pull.Engine
 }
 
 // Events keeps what was done; deploy.Store is one.
@@ -35,11 +44,17 @@ type Events interface {
 	AddEvent(ctx context.Context, e *deploy.Event, keep int) error
 }
 
+// Scripts changes what the live version of a script declares; deploy.Engine is one.
+type Scripts interface {
+	Revise(ctx context.Context, r *deploy.Revision) error
+}
+
 // Options are what the calls stand on; all fields are required.
 type Options struct {
-	Queues Queues
-	Events Events
-	Log    *slog.Logger
+	Queues  Queues
+	Scripts Scripts
+	Events  Events
+	Log     *slog.Logger
 }
 
 type service struct {
@@ -67,8 +82,13 @@ func Register(r *wire.Router, o Options) {
 	r.Handle("GET "+queuePath+"/purge", access.Read, s.purgeStatus)
 	r.Handle("GET "+queuePath+"/consumers", access.Read, s.listConsumers)
 	r.Handle("GET "+queuePath+"/consumers/{consumer}", access.Read, s.getConsumer)
+	r.Handle("POST "+queuePath+"/consumers", access.Deploy, s.addConsumer)
+	r.Handle("PUT "+queuePath+"/consumers/{consumer}", access.Deploy, s.setConsumer)
+	r.Handle("DELETE "+queuePath+"/consumers/{consumer}", access.Deploy, s.removeConsumer)
 	r.Handle("POST "+queuePath+"/messages", access.Deploy, s.push)
 	r.Handle("POST "+queuePath+"/messages/batch", access.Deploy, s.pushBatch)
+	r.Handle("POST "+queuePath+"/messages/pull", access.Deploy, s.pull)
+	r.Handle("POST "+queuePath+"/messages/ack", access.Deploy, s.ack)
 	r.Handle("POST "+queuePath+"/messages/peek", access.Read, s.peek)
 	r.Handle("POST "+queuePath+"/messages/purge", access.Deploy, s.purgeMessages)
 }
@@ -176,16 +196,17 @@ func (in *queueRequest) change() (change settings.Change, err error) {
 
 // seconds reads a number of whole seconds within a range; nil is none.
 func seconds(code, key string, given *float64, least, most time.Duration) (*time.Duration, error) {
-	return whole(code, key, "seconds", given, least, most, time.Second)
+	return whole(code, key, " seconds", given, least, most, time.Second)
 }
 
-// whole reads a whole number of a unit of time within a range; nil is none.
+// whole reads a whole number of a unit of time within a range; nil is none. The name of the unit, with the space before it,
+// is for the error.
 func whole(code, key, name string, given *float64, least, most, unit time.Duration) (*time.Duration, error) {
 	if given == nil {
 		return nil, nil //nolint:nilnil // what is not given is no error
 	}
 	if *given != math.Trunc(*given) || *given < float64(least/unit) || *given > float64(most/unit) {
-		return nil, fault.New(fault.Invalid, code, "%s of %v is outside %d to %d %s", key, *given, least/unit, most/unit, name)
+		return nil, fault.New(fault.Invalid, code, "%s of %s is outside %d to %d%s", key, strconv.FormatFloat(*given, 'f', -1, 64), least/unit, most/unit, name)
 	}
 	return new(time.Duration(*given) * unit), nil
 }

@@ -38,7 +38,7 @@ const (
 var numbers = map[string]int{
 	access.CodeUnauthenticated: codeAuthentication, access.CodeForbidden: codeAuthentication,
 	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, CodeService: 10090,
-	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252,
+	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
 }
 
 // problem is an error in an envelope.
