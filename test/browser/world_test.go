@@ -29,6 +29,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -76,6 +77,8 @@ type queues struct {
 
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
+
+func (q *queues) Series(string) *series.Recorder { return nil }
 
 func (q *queues) Database(context.Context, string) (reach.Database, error) { return q.db, nil }
 
@@ -256,7 +259,8 @@ func failed(queueName string) *ledger.Record {
 		},
 		Fates: []ledger.Fate{
 			{ID: queue.ID{1, 2, 3}, Kind: ledger.Retried, Attempt: 1, Delay: 10 * time.Second},
-			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second}, {ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
+			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second},
+			{ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
 		},
 	}
 }
