@@ -27,6 +27,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
@@ -95,12 +96,21 @@ func Run(ctx context.Context, s *Settings) error {
 	ready.Running = len(f.all())
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: nodeName(data)}, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
+}
+
+// nodeName names the celld of a data folder among those that share a database.
+func nodeName(data string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + ":" + data
 }
 
 // stopped is nil for an error that a stop during the start brought about: it is still a clean stop.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const addApp = `-- name: AddApp :exec
@@ -222,6 +223,35 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 	return items, nil
 }
 
+const beginReply = `-- name: BeginReply :execrows
+INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES ($1, $2, $3, $4)
+ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
+WHERE r.began_at < clock_timestamp() - $5::interval
+`
+
+type BeginReplyParams struct {
+	Key    []byte
+	Digest []byte
+	Node   string
+	Boot   string
+	Kept   pgtype.Interval
+}
+
+// One that is too old makes way.
+func (q *Queries) BeginReply(ctx context.Context, arg BeginReplyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginReply,
+		arg.Key,
+		arg.Digest,
+		arg.Node,
+		arg.Boot,
+		arg.Kept,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteApp = `-- name: DeleteApp :execrows
 DELETE FROM runlot_control.app WHERE name = $1
 `
@@ -318,6 +348,30 @@ func (q *Queries) Deployments(ctx context.Context, arg DeploymentsParams) ([]Dep
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropReply = `-- name: DropReply :exec
+DELETE FROM runlot_control.reply WHERE key = $1
+`
+
+func (q *Queries) DropReply(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, dropReply, key)
+	return err
+}
+
+const endReply = `-- name: EndReply :exec
+UPDATE runlot_control.reply SET status = $1, answer = $2 WHERE key = $3
+`
+
+type EndReplyParams struct {
+	Status *int32
+	Answer []byte
+	Key    []byte
+}
+
+func (q *Queries) EndReply(ctx context.Context, arg EndReplyParams) error {
+	_, err := q.db.Exec(ctx, endReply, arg.Status, arg.Answer, arg.Key)
+	return err
 }
 
 const events = `-- name: Events :many
@@ -446,6 +500,21 @@ func (q *Queries) PruneEvents(ctx context.Context, upTo int64) error {
 	return err
 }
 
+const pruneReplies = `-- name: PruneReplies :exec
+DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - $1::interval
+    OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET $2::int)
+`
+
+type PruneRepliesParams struct {
+	Kept pgtype.Interval
+	Most int32
+}
+
+func (q *Queries) PruneReplies(ctx context.Context, arg PruneRepliesParams) error {
+	_, err := q.db.Exec(ctx, pruneReplies, arg.Kept, arg.Most)
+	return err
+}
+
 const pruneVersions = `-- name: PruneVersions :exec
 DELETE FROM runlot_control.version v
 USING runlot_control.app a
@@ -483,6 +552,31 @@ func (q *Queries) PutSecret(ctx context.Context, arg PutSecretParams) error {
 		arg.Sealed,
 	)
 	return err
+}
+
+const reply = `-- name: Reply :one
+SELECT digest, status, answer, node, boot FROM runlot_control.reply WHERE key = $1
+`
+
+type ReplyRow struct {
+	Digest []byte
+	Status *int32
+	Answer []byte
+	Node   string
+	Boot   string
+}
+
+func (q *Queries) Reply(ctx context.Context, key []byte) (ReplyRow, error) {
+	row := q.db.QueryRow(ctx, reply, key)
+	var i ReplyRow
+	err := row.Scan(
+		&i.Digest,
+		&i.Status,
+		&i.Answer,
+		&i.Node,
+		&i.Boot,
+	)
+	return i, err
 }
 
 const secrets = `-- name: Secrets :many

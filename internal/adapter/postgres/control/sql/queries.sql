@@ -115,3 +115,22 @@ LIMIT @count;
 
 -- name: PruneEvents :exec
 DELETE FROM runlot_control.event WHERE id <= @up_to;
+
+-- name: BeginReply :execrows
+-- One that is too old makes way.
+INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES (@key, @digest, @node, @boot)
+ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
+WHERE r.began_at < clock_timestamp() - @kept::interval;
+
+-- name: Reply :one
+SELECT digest, status, answer, node, boot FROM runlot_control.reply WHERE key = @key;
+
+-- name: EndReply :exec
+UPDATE runlot_control.reply SET status = @status, answer = @answer WHERE key = @key;
+
+-- name: DropReply :exec
+DELETE FROM runlot_control.reply WHERE key = @key;
+
+-- name: PruneReplies :exec
+DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - @kept::interval
+    OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET @most::int);
