@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/servers"
@@ -105,6 +106,9 @@ func (f *fleet) Remove(ctx context.Context, appName string) error {
 	}
 	return a.Discard(ctx)
 }
+
+// Running implements deploy.Runner.
+func (f *fleet) Running() []*app.Manifest { return f.node.Manifests() }
 
 // Waiting implements deploy.Runner.
 func (f *fleet) Waiting(ctx context.Context, database, queue string) int64 {

@@ -51,6 +51,7 @@ func (i *instance) Switch(ctx context.Context, v *deploy.Runnable, commit func(c
 
 func (*instance) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*instance) Remove(context.Context, string) error           { return nil }
+func (*instance) Running() []*app.Manifest                       { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
 

@@ -62,7 +62,9 @@ func (a *API) service(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) deleteScript(w http.ResponseWriter, c *call) error {
-	if err := a.o.Deploy.Delete(finished(c), c.PathValue("app"), c.token.Name); err != nil {
+	// As on Cloudflare, an app that others depend on is deleted only with ?force=true.
+	force := c.URL.Query().Get("force") == "true"
+	if _, err := a.o.Deploy.Delete(finished(c), c.PathValue("app"), c.token.Name, force); err != nil {
 		return err
 	}
 	answer(w, http.StatusOK, nil, nil)
