@@ -20,10 +20,11 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
 var deployments = flag.Int("deployments", 10, "how often TestADeployBreaksNoRequest deploys")
 
@@ -43,12 +44,18 @@ type instance struct {
 // start runs a daemon on a folder until stop, or the end of the test.
 func start(t *testing.T, data string, park time.Duration) *instance {
 	t.Helper()
+	return startOn(t, data, park, nil)
+}
+
+// startOn runs a daemon with PostgreSQL servers of its own.
+func startOn(t *testing.T, data string, park time.Duration, databases map[string]string) *instance {
+	t.Helper()
 	i := &instance{t: t, data: data, park: park}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 1), make(chan celld.Ready, 1)
 	go func() {
 		ended <- celld.Run(ctx, &celld.Settings{
-			Data: data, Listen: "127.0.0.1:0", Operator: "127.0.0.1:0", ParkAfter: park, AllowPrivate: true, Version: "test",
+			Data: data, Listen: "127.0.0.1:0", Operator: "127.0.0.1:0", ParkAfter: park, DatabaseURLs: databases, AllowPrivate: true, Version: "test",
 			Log: slog.New(slog.DiscardHandler), Ready: func(r celld.Ready) { ready <- r },
 		})
 	}()

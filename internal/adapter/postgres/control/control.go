@@ -23,7 +23,10 @@ import (
 var migrations embed.FS
 
 // Store implements deploy.Store and access.Store.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool    *pgxpool.Pool
+	address func(context.Context) (url string, err error)
+}
 
 var (
 	_ deploy.Store = (*Store)(nil)
@@ -57,7 +60,7 @@ func Open(ctx context.Context, address func(context.Context) (url string, err er
 	if err != nil {
 		return nil, session.Classify(err)
 	}
-	return &Store{p}, nil
+	return &Store{p, address}, nil
 }
 
 func locate(ctx context.Context, address func(context.Context) (string, error)) (*pgx.ConnConfig, error) {

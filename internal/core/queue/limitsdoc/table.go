@@ -133,6 +133,8 @@ var sections = []section{
 			{"StoreConnectTime", queue.StoreConnectTime, "", "callers: the opening of a connection to the database"},
 			{"StorePingEvery", queue.StorePingEvery, "", "the next owner: the rhythm of the check that the owner's session lives"},
 			{"StorePingTime", queue.StorePingTime, "", "a slow database: how long that check waits for an answer"},
+			{"StoreAcquireTime", queue.StoreAcquireTime, "", "the operator: how long a node waits for queues that another one holds before it says so"},
+			{"HolderPatience", queue.HolderPatience, "", "the operator: how long a celld waits at its start for another one on the same database"},
 			{"StoreAcquireEvery", queue.StoreAcquireEvery, "", "the database: the pause between two tries at an ownership that another node holds"},
 			{"DispatchBytes", queue.DispatchBytes, bytesUnit, "memory: bodies of all batches of this process between lease and commit"},
 			{"DispatchMinBytes", queue.DispatchMinBytes, bytesUnit, "memory: what each batch counts at least, which bounds their number"},

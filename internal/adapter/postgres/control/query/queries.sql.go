@@ -223,6 +223,17 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 	return items, nil
 }
 
+const becomeHolder = `-- name: BecomeHolder :exec
+INSERT INTO runlot_control.holder (pid, backend_start, node)
+SELECT a.pid, a.backend_start, $1 FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid()
+ON CONFLICT (singleton) DO UPDATE SET pid = excluded.pid, backend_start = excluded.backend_start, since = clock_timestamp(), node = excluded.node
+`
+
+func (q *Queries) BecomeHolder(ctx context.Context, node string) error {
+	_, err := q.db.Exec(ctx, becomeHolder, node)
+	return err
+}
+
 const beginReply = `-- name: BeginReply :execrows
 INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES ($1, $2, $3, $4)
 ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
@@ -359,6 +370,37 @@ func (q *Queries) DropReply(ctx context.Context, key []byte) error {
 	return err
 }
 
+const endHolder = `-- name: EndHolder :many
+SELECT pg_terminate_backend(a.pid, 5000) AS gone
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2
+`
+
+type EndHolderParams struct {
+	Pid          *int32
+	BackendStart *time.Time
+}
+
+// Ends the session of a holder and waits up to five seconds for it.
+func (q *Queries) EndHolder(ctx context.Context, arg EndHolderParams) ([]bool, error) {
+	rows, err := q.db.Query(ctx, endHolder, arg.Pid, arg.BackendStart)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []bool
+	for rows.Next() {
+		var gone bool
+		if err := rows.Scan(&gone); err != nil {
+			return nil, err
+		}
+		items = append(items, gone)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endReply = `-- name: EndReply :exec
 UPDATE runlot_control.reply SET status = $1, answer = $2 WHERE key = $3
 `
@@ -413,6 +455,29 @@ func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]RunlotControl
 		return nil, err
 	}
 	return items, nil
+}
+
+const holder = `-- name: Holder :one
+SELECT pid, backend_start, since, node FROM runlot_control.holder
+`
+
+type HolderRow struct {
+	Pid          int32
+	BackendStart time.Time
+	Since        time.Time
+	Node         string
+}
+
+func (q *Queries) Holder(ctx context.Context) (HolderRow, error) {
+	row := q.db.QueryRow(ctx, holder)
+	var i HolderRow
+	err := row.Scan(
+		&i.Pid,
+		&i.BackendStart,
+		&i.Since,
+		&i.Node,
+	)
+	return i, err
 }
 
 const lockApp = `-- name: LockApp :one

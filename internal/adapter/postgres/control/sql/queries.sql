@@ -134,3 +134,16 @@ DELETE FROM runlot_control.reply WHERE key = @key;
 -- name: PruneReplies :exec
 DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - @kept::interval
     OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET @most::int);
+
+-- name: Holder :one
+SELECT pid, backend_start, since, node FROM runlot_control.holder;
+
+-- name: BecomeHolder :exec
+INSERT INTO runlot_control.holder (pid, backend_start, node)
+SELECT a.pid, a.backend_start, @node FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid()
+ON CONFLICT (singleton) DO UPDATE SET pid = excluded.pid, backend_start = excluded.backend_start, since = clock_timestamp(), node = excluded.node;
+
+-- name: EndHolder :many
+-- Ends the session of a holder and waits up to five seconds for it.
+SELECT pg_terminate_backend(a.pid, 5000) AS gone
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = @pid AND a.backend_start = @backend_start;
