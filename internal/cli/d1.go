@@ -26,10 +26,10 @@ func d1Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "d1",
 		Short: "Use the D1 databases of a project, here or on a celld",
-		Long: `d1 works on the databases that "runlot dev" uses, whether it runs or not, and with
---remote or --server on those of an app that was deployed to a celld. A DATABASE
-is named by its name, its binding or its id; it can be left out where there is
-one only.`,
+		Long: `d1 works on the databases that "runlot dev" uses, whether it runs or not, and
+with --remote or --server on those of an app that was deployed to a celld. A
+DATABASE is named by its name, its binding or its id; it can be left out where
+there is one only.`,
 		Example: `  runlot d1 migrations create "create users"
   runlot d1 migrations apply
   runlot d1 migrations apply --remote
@@ -153,7 +153,7 @@ func d1DatabasesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the D1 databases of an app",
-		Long:    `list prints the D1 databases that the app declares, with the size of each where it\nruns.`,
+		Long:    "list prints the D1 databases that the app declares, with the size of each where\nit runs.",
 		Example: "  runlot d1 list\n  runlot d1 list --remote --app my-app",
 		Args:    command.Args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {

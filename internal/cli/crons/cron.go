@@ -43,7 +43,6 @@ func Cron(port int) *cobra.Command {
 			return list.RunE(c, nil)
 		},
 	}
-	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(list, runsCommand(), runCommand(port))
 	c.Flags().AddFlagSet(list.Flags())
 	return c

@@ -74,3 +74,6 @@ func Size(n int64) string { return size(n) }
 
 // Cells are plain cells of a table.
 func Cells(texts ...string) []terminal.Cell { return cells(texts...) }
+
+// AppName is the app of this name or, for "", of the project in this folder.
+func AppName(named string) (string, error) { return (&project{app: named}).name() }

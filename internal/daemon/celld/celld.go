@@ -74,9 +74,14 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	tracer, closeTracer, err := openTracer(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer closeTracer()
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log},
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log},
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)

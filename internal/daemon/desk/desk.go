@@ -20,11 +20,9 @@ import (
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
-	"github.com/runlot/runlot/internal/engine/reply"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
-	"github.com/runlot/runlot/internal/server/api/replay"
 )
 
 // fileName is the file among those of what runs in a state folder; its owner alone can read it.
@@ -83,7 +81,7 @@ func Open(ctx context.Context, folder string, instance Instance, log *slog.Logge
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
 	d := &Desk{file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Replays: replay.Options{Store: reply.NewMemory()}, Version: "development", Account: "local", Log: log}),
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)

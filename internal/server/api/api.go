@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/replay"
+	"github.com/runlot/runlot/internal/server/api/series"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -50,7 +51,9 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	queues.Register(a.door, to)
+	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
 	if o.Versions != nil {

@@ -29,6 +29,7 @@ type Sealer interface {
 
 // Options are what Replays stand on.
 type Options struct {
+	// Store remembers the answers; nil is in memory.
 	Store reply.Store
 	// Sealer seals what the store keeps; nil where that stays in memory.
 	Sealer Sealer
@@ -62,6 +63,9 @@ type call struct {
 
 // New returns replays.
 func New(o Options) *Replays {
+	if o.Store == nil {
+		o.Store = reply.NewMemory()
+	}
 	return &Replays{o: o, boot: rand.Text(), underWay: map[reply.Key]*call{}}
 }
 
