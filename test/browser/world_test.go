@@ -64,6 +64,7 @@ func (f *fleet) Switch(ctx context.Context, v *deploy.Runnable, commit func(cont
 
 func (*fleet) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*fleet) Remove(context.Context, string) error           { return nil }
+func (*fleet) Running() []*app.Manifest                       { return nil }
 func (*fleet) Waiting(context.Context, string, string) int64  { return 0 }
 func (*fleet) URLs(name string) []string                      { return []string{"https://" + name + ".example.com"} }
 
@@ -75,10 +76,10 @@ type queues struct {
 	manifests []*app.Manifest
 }
 
+func (*queues) Series(string) *series.Recorder { return nil }
+
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
-
-func (q *queues) Series(string) *series.Recorder { return nil }
 
 func (q *queues) Database(context.Context, string) (reach.Database, error) { return q.db, nil }
 

@@ -221,9 +221,12 @@ const (
 	APIBodyTime = 2 * time.Minute
 	// MaxModules is the most modules of one version.
 	MaxModules = 1_000
-	// KeptReplies is how many answers of the API are kept for calls that are repeated with the same key, MaxReply the largest.
-	KeptReplies = 1_000
-	MaxReply    = 64 << 10
+	// RepliesKept is how long, and KeptReplies how many, answers of the API are kept for calls that are repeated with the same
+	// key, MaxReply the largest of them. ReplyPruneEvery is how many calls come between two looks at what is beyond that.
+	RepliesKept     = 24 * time.Hour
+	KeptReplies     = 5_000
+	MaxReply        = 64 << 10
+	ReplyPruneEvery = 100
 	// BatchPage is the most records of batches in one answer that has what they logged too.
 	BatchPage = 100
 	// FollowEvery is how often a program that follows what happens asks for news.

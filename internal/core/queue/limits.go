@@ -105,6 +105,10 @@ const (
 	StorePingTime  = 5 * time.Second
 	// StoreAcquireEvery is the pause between two tries at the ownership that another node holds.
 	StoreAcquireEvery = 200 * time.Millisecond
+	// StoreAcquireTime is how long a node waits for an ownership that another one holds, and HolderPatience how long a celld
+	// waits for another one that uses the database of its apps.
+	StoreAcquireTime = 30 * time.Second
+	HolderPatience   = 20 * time.Second
 	// StoreReaders bounds the connections that read from one database.
 	StoreReaders = 4
 	// LaneReaders is the most reads of waiting messages at a time, per database.

@@ -129,6 +129,9 @@ func (f *fleet) Remove(ctx context.Context, appName string) error {
 	return a.Discard(ctx)
 }
 
+// Running implements deploy.Runner.
+func (f *fleet) Running() []*app.Manifest { return f.node.Manifests() }
+
 // Waiting implements deploy.Runner.
 func (f *fleet) Waiting(ctx context.Context, database, queue string) int64 {
 	return f.node.Waiting(ctx, database, queue)

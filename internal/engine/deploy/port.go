@@ -113,6 +113,8 @@ const (
 	CodeVersionUnknown = "version_unknown"
 	CodeSecretUnknown  = "secret_unknown"
 	CodeLiveChanged    = "live_changed"
+	// CodeAppNeeded is that of an Engine: other apps depend on the one that is to be deleted.
+	CodeAppNeeded = "app_needed"
 )
 
 // Store keeps what is known of apps. A method that returns nil has committed. Faults: NotFound for what does not exist,
@@ -179,6 +181,8 @@ type Runner interface {
 	Resume(ctx context.Context, v *Runnable) error
 	// Remove stops an app for good. Its messages stay.
 	Remove(ctx context.Context, appName string) error
+	// Running are the manifests of the live versions, parked or not.
+	Running() []*app.Manifest
 	// Waiting is the number of messages in a queue of a database; -1 when it is not known.
 	Waiting(ctx context.Context, database, queue string) int64
 }

@@ -36,6 +36,7 @@ func (runner) Switch(ctx context.Context, _ *deploy.Runnable, commit func(contex
 }
 func (runner) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (runner) Remove(context.Context, string) error           { return nil }
+func (runner) Running() []*app.Manifest                       { return nil }
 func (runner) Waiting(context.Context, string, string) int64  { return 0 }
 
 type world struct {

@@ -63,7 +63,9 @@ func (a *API) service(w http.ResponseWriter, c *wire.Call) error {
 }
 
 func (a *API) deleteScript(w http.ResponseWriter, c *wire.Call) error {
-	if err := a.o.Deploy.Delete(wire.Finished(c), c.PathValue("app"), c.Token.Name); err != nil {
+	// As on Cloudflare, an app that others depend on is deleted only with ?force=true.
+	force := c.URL.Query().Get("force") == "true"
+	if _, err := a.o.Deploy.Delete(wire.Finished(c), c.PathValue("app"), c.Token.Name, force); err != nil {
 		return err
 	}
 	wire.Answer(w, nil)
