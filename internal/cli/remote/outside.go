@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/desk"
 )
 
@@ -26,7 +27,11 @@ func Connect(ctx context.Context, server string) (*client.Client, error) {
 			return client.New(door.Server, door.Token)
 		}
 	}
-	return connect(server)
+	api, err := connect(server)
+	if f := fault.From(err); err != nil && f.Code == codeNotLoggedIn {
+		err = f.WithHint("%s; or go to the folder of a project that `runlot dev` runs", f.Hint)
+	}
+	return api, err
 }
 
 // stateFolder is where runlot dev keeps its state, unless it is told otherwise.
