@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/complete"
 	"github.com/runlot/runlot/internal/cli/console"
+	"github.com/runlot/runlot/internal/cli/crons"
 	"github.com/runlot/runlot/internal/cli/instance"
 	"github.com/runlot/runlot/internal/cli/queues"
 	"github.com/runlot/runlot/internal/cli/remote"
@@ -61,7 +62,7 @@ runs it for good, and most other commands are about what runs there.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand("runlot"),
+	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
 		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(),
 		queues.Queue(), queues.Logs(), manCommand())

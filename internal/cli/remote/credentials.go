@@ -20,9 +20,6 @@ const (
 	tokenVariable  = "RUNLOT_TOKEN"
 )
 
-// codeNotLoggedIn is the code of the fault for a server without a token.
-const codeNotLoggedIn = "not_logged_in"
-
 // defaultServer is the operator address of a celld with default settings.
 const defaultServer = "http://127.0.0.1:8788"
 
@@ -121,7 +118,7 @@ func connect(server string) (*client.Client, error) {
 		token = known.Tokens[server]
 	}
 	if token == "" {
-		return nil, fault.New(fault.Invalid, codeNotLoggedIn, "there is no token for %s", server).
+		return nil, fault.New(fault.Invalid, CodeNotLoggedIn, "there is no token for %s", server).
 			WithHint("run `runlot login %s`, or set %s", server, tokenVariable)
 	}
 	return client.New(server, token)

@@ -100,7 +100,7 @@ func Logout() *cobra.Command {
 			}
 			server := strings.TrimRight(append(given, known.Default)[0], "/")
 			if known.Tokens[server] == "" {
-				return fault.New(fault.NotFound, codeNotLoggedIn, "there is no token for %q", server)
+				return fault.New(fault.NotFound, CodeNotLoggedIn, "there is no token for %q", server)
 			}
 			delete(known.Tokens, server)
 			if known.Default == server {

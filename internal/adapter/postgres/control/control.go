@@ -18,17 +18,20 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store implements deploy.Store and access.Store.
+// Store implements deploy.Store, access.Store and operations.Store.
 type Store struct{ pool *pgxpool.Pool }
 
 var (
 	_ deploy.Store = (*Store)(nil)
 	_ access.Store = (*Store)(nil)
+
+	_ operations.Store = (*Store)(nil)
 )
 
 // Open brings the schema runlot_control up to date and returns the store. The address is asked for at each connection: a
