@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,10 +43,19 @@ func Versions() *cobra.Command {
 			if v.Live {
 				live = terminal.Cell{Text: "live", Style: terminal.Green}
 			}
-			row := cells(strconv.Itoa(v.Number), v.ID, ago(v.Created), v.Author, v.Message)
-			rows = append(rows, append([]terminal.Cell{row[0], live}, row[1:]...))
+			row := cells(strconv.Itoa(v.Number), "", v.ID, ago(v.Created), v.Author, v.Message)
+			row[1] = live
+			rows = append(rows, row)
 		}
-		return c.table([]string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}, rows, c.app+" has no versions.")
+		header := []string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}
+		if c.narrow() { // the number is enough to name a version
+			const id = 2
+			header = slices.Delete(header, id, id+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], id, id+1)
+			}
+		}
+		return c.table(header, rows, c.app+" has no versions.")
 	})
 }
 
