@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
@@ -98,9 +99,14 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	background, err := bulk.Start(ctx, store, n, store, s.Log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer background.Stop()
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Operations: background, Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,

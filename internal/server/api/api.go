@@ -7,8 +7,10 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
+	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
@@ -22,6 +24,8 @@ type Options struct {
 	Instance apps.Instance
 	Queues   reach.Queues
 	Compile  apps.Compiler
+	// Operations is what goes on in the background.
+	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -43,7 +47,9 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	r := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	queues.Register(a.door, r)
+	background.Register(a.door, r, o.Operations)
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a

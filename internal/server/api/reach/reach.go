@@ -79,11 +79,16 @@ func Forbidden(ctx context.Context, what string) error {
 // Changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
 // the queue or leaves its dead letters there.
 func (r *Reach) Changed(ctx context.Context, p *Path, kind string, detail map[string]string) {
+	r.Record(ctx, endpoint.Author(ctx), endpoint.Caller(ctx).App, p, kind, detail)
+}
+
+// Record is Changed for an author, with a token for an app or, for "", for all.
+func (r *Reach) Record(ctx context.Context, author, appName string, p *Path, kind string, detail map[string]string) {
 	if r.Events == nil {
 		return
 	}
 	e := &deploy.Event{
-		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: endpoint.Caller(ctx).App, Author: endpoint.Author(ctx),
+		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: appName, Author: author,
 		Detail: map[string]string{"database": p.Database, "queue": p.Queue},
 	}
 	maps.Copy(e.Detail, detail)
