@@ -40,7 +40,7 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.TraceShare, "trace-share", 1, "`SHARE` of the traces that are kept, from 0 to 1\n")
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
-	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "trace-endpoint",
+	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "park-after", "allow-private", "trace-endpoint",
 		"trace-share", "log-level")
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
 }
@@ -63,7 +63,7 @@ func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
 	if s.DatabaseURLs, err = databaseURLs(s.urls); err != nil {
 		return nil, err
 	}
-	if err = s.Caps.Set(s.capped.operations, s.capped.sizes); err != nil {
+	if err = s.capped.set(&s.Caps); err != nil {
 		return nil, err
 	}
 	if s.Log, err = daemonLog(command.Stderr(c), s.level); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/core/sourcemap"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
@@ -307,8 +308,11 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			traces:   a.n.tracing.Queue(m.Name, settings.Queue),
-			recorder: history.Recorder{Observer: a.n.records, Ledger: db.records}, log: a.log,
+			traces: a.n.tracing.Queue(m.Name, settings.Queue),
+			recorder: numbers.Batches{
+				Tally: db.series.Tally(queueName), Next: history.Recorder{Observer: a.n.records, Ledger: db.records},
+			},
+			log: a.log,
 		}
 		switch {
 		case a.process != nil:

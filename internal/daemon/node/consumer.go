@@ -41,11 +41,13 @@ type consumer struct {
 func (c *consumer) Start(ctx context.Context) {
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop, c.done = stop, make(chan struct{})
+	c.database.consume(c)
 	go c.run(runCtx) //nolint:gosec // G118: the consumer outlives the call that starts it; Stop ends it
 }
 
 func (c *consumer) run(ctx context.Context) {
 	defer close(c.done)
+	defer c.database.forget(c)
 	for ctx.Err() == nil {
 		b, err := c.database.live(ctx)
 		if err != nil {
@@ -139,6 +141,17 @@ func (c *consumer) Idle(idle time.Duration) bool {
 	d := c.dispatcher
 	c.mu.Unlock()
 	return d != nil && d.Idle(idle)
+}
+
+// Calls are the handler calls of the queue, see dispatch.Dispatcher.Calls; none while the database is away.
+func (c *consumer) Calls() (most, allowed int) {
+	c.mu.Lock()
+	d := c.dispatcher
+	c.mu.Unlock()
+	if d == nil {
+		return 0, 0
+	}
+	return d.Calls()
 }
 
 // Stop takes no further batch, lets what is in flight finish within bounds, and waits. Twice is fine.

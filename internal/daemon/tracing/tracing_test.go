@@ -30,6 +30,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/engine/series"
 )
 
 // collecting is a collector of spans, as OTLP over HTTP has it.
@@ -109,6 +110,7 @@ func (o observer) await(t *testing.T, queueName string) *dispatch.Record {
 type storage struct{ *memory.Store }
 
 func (storage) Records() ledger.Store             { return &record.Store{} }
+func (storage) Series() series.Store              { return nil }
 func (s storage) Close(ctx context.Context) error { return s.Release(ctx) }
 
 const worker = `

@@ -9,10 +9,13 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
+	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/series"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -24,6 +27,8 @@ type Options struct {
 	Instance apps.Instance
 	Queues   reach.Queues
 	Compile  apps.Compiler
+	Crons    crons.Instance
+	D1       d1.Databases
 	// Operations is what goes on in the background.
 	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
@@ -47,9 +52,16 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	r := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
-	queues.Register(a.door, r)
-	background.Register(a.door, r, o.Operations)
+	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	queues.Register(a.door, to)
+	background.Register(a.door, to, o.Operations)
+	series.Register(a.door, to)
+	crons.Register(a.door, o.Crons, o.Versions, o.Log)
+	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
+	if o.Versions != nil {
+		databases.Versions = o.Versions
+	}
+	d1.Register(a.door, databases)
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a

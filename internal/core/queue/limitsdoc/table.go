@@ -57,6 +57,7 @@ const (
 	messages  = "messages"
 	mebibytes = "MiB"
 	levels    = "levels"
+	notices   = "notices"
 	calls     = "calls"
 	runs      = "runs"
 )
@@ -188,6 +189,25 @@ var sections = []section{
 		},
 	},
 	{
+		title: "Series",
+		intro: "The numbers behind charts and metrics: a point of each busy queue every ten seconds in memory, a row a minute in its database. They are not settings.",
+		limits: []limit{
+			{"SeriesStep", queue.SeriesStep, "", "the processor: the span of a point in memory"},
+			{"SeriesMemory", queue.SeriesMemory, "", "memory: how long points stay there"},
+			{"SeriesAge", queue.SeriesAge, "", "the disk: how long the minutes of a queue are kept. A queue has a row for each minute in which it was not idle, of about 400 bytes: at most 4 MB for 7 days"},
+			{"SeriesQueues", queue.SeriesQueues, "queues", "memory, and whoever collects the metrics: those of a database with numbers of their own; the rest is counted as `other`, without series"},
+			{"SeriesRows", queue.SeriesRows, "minutes", "the database: one write"},
+			{"SeriesPending", queue.SeriesPending, "minutes", "memory: what waits while the database is away; past it the oldest are lost"},
+			{"SeriesPoints", queue.SeriesPoints, "points", "memory: one answer; a step that gives more becomes longer"},
+			{"SeriesAutoPoints", queue.SeriesAutoPoints, "points", "the reader: the same where no step is asked for"},
+			{"SeriesPruneEvery", queue.SeriesPruneEvery, "", "the database: the pause between two looks for days that are too old"},
+			{"SeriesPruneWait", queue.SeriesPruneWait, "", "the database: how long the end of a day waits for who reads it"},
+			{"SeriesConnections", queue.SeriesConnections, connectionsUnit, "the database: connections that write and read series, per database"},
+			{"SeriesDelayedEvery", queue.SeriesDelayedEvery, "", "the database: how often delayed messages are counted where the memory does not know of all"},
+			{"SeriesDelayedQueues", queue.SeriesDelayedQueues, "queues", "the database: those of one database for which it is done at a time"},
+		},
+	},
+	{
 		title: "Runtime",
 		intro: "Worker processes and the private socket between them and a node. They are not settings.",
 		limits: []limit{
@@ -264,6 +284,7 @@ var sections = []section{
 			{"D1ResultBytes", queue.D1ResultBytes, bytesUnit, "memory: the rows that one call returns, as JSON"},
 			{"D1MemoryBytes", queue.D1MemoryBytes, bytesUnit, "memory: what SQLite holds for one database"},
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
+			{"D1Operators", queue.D1Operators, "calls", "memory: SQL of operators that runs at a time"},
 			{"D1MigrationBytes", queue.D1MigrationBytes, bytesUnit, "memory: a file of SQL that is applied"},
 		},
 	},
@@ -289,6 +310,8 @@ var sections = []section{
 			{"RunTextBytes", queue.RunTextBytes, bytesUnit, "the disk: each text of a record; the rest of a longer one is not kept"},
 			{"CronConnections", queue.CronConnections, connectionsUnit, "the database: connections for crons, per database"},
 			{"CronConnectionIdle", queue.CronConnectionIdle, "", "the database: how long an unused one stays open"},
+			{"RunBeginTime", queue.RunBeginTime, "", "the caller: how long a run by hand waits for its app to start"},
+			{"RunsAnswerTime", queue.RunsAnswerTime, "", "the caller: how long a list of crons or runs waits for the database"},
 			{"RunPruneEvery", queue.RunPruneEvery, runs, "the database: runs of an app between two such steps"},
 		},
 	},
@@ -327,6 +350,35 @@ var sections = []section{
 			{"BatchPage", queue.BatchPage, records, "the database: those of one answer that has what their handlers logged too"},
 			{"FollowEvery", queue.FollowEvery, "", "the database: how often the command line asks for news while it follows them"},
 			{"MaxPage", queue.MaxPage, "entries", "memory: one answer of a list"},
+			{"SessionTime", queue.SessionTime, "", "a sign-in to the page"},
+			{"SignInTries", queue.SignInTries, "tries", "refused sign-ins to the page from one client address in the time of SignInWindow"},
+			{"SignInWindow", queue.SignInWindow, "", "see SignInTries"},
+			{"SignInClients", queue.SignInClients, "addresses", "memory: those whose refused sign-ins are counted; beyond it the oldest is forgotten"},
+			{"LiveStreams", queue.LiveStreams, "views", "CPU: views of the page that are kept up to date at a time; others say that they are not"},
+			{"LiveEvery", queue.LiveEvery, "", "CPU and the database: how often a view of the page is brought up to date at most"},
+			{"LiveBeat", queue.LiveBeat, "", "how often a view that does not change hears that it is the newest"},
+			{"PageBatches", queue.PageBatches, "batches", "the database: those of one view of the page"},
+		},
+	},
+	{
+		title: "Notifications",
+		intro: "What bounds mails and webhooks to operators.",
+		limits: []limit{
+			{"NotifyFailures", queue.NotifyFailures, "failures", "the reader: batches of a queue, or runs of a cron, that fail in a row before somebody is told"},
+			{"NotifyBuffer", queue.NotifyBuffer, notices, "memory: those that wait to be written to the outbox; past it they are lost, and counted"},
+			{"NotifyText", queue.NotifyText, bytesUnit, "the reader: each text of a notice that comes from the user's code"},
+			{"NotifyTime", queue.NotifyTime, "", "the other notices: one try to send a mail"},
+			{"WebhookTime", queue.WebhookTime, "", "the same: one call of a webhook"},
+			{"NotifyStoreTime", queue.NotifyStoreTime, "", "the same: one call of the outbox"},
+			{"NotifyLease", queue.NotifyLease, "", "the reader: how long a node has for one try before another one may make it"},
+			{"NotifyRetryFirst", queue.NotifyRetryFirst, "", "the receiver: the wait after a first failure, doubled after each further one"},
+			{"NotifyRetryMax", queue.NotifyRetryMax, "", "the reader: the longest such wait"},
+			{"NotifyAge", queue.NotifyAge, "", "the receiver: when a notice that cannot be sent is given up"},
+			{"NotifyEvery", queue.NotifyEvery, "", "the database: the pause between two looks at the outbox, and at the ages of queues"},
+			{"NotifyStopTime", queue.NotifyStopTime, "", "the stop: how long it waits for notices to be written to the outbox"},
+			{"KeptNotices", queue.KeptNotices, notices, "the disk: those that are kept"},
+			{"MaxRecipients", queue.MaxRecipients, "addresses", "the mail server: the receivers of mails"},
+			{"MaxWebhooks", queue.MaxWebhooks, "webhooks", "the network: the receivers of calls"},
 		},
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const addApp = `-- name: AddApp :exec
@@ -115,6 +116,44 @@ func (q *Queries) AddModule(ctx context.Context, arg AddModuleParams) error {
 		arg.Kind,
 		arg.Blob,
 	)
+	return err
+}
+
+const addNotice = `-- name: AddNotice :one
+INSERT INTO runlot_control.notice (day, rule, subject, body) VALUES ($1, $2, $3, $4)
+ON CONFLICT (rule, subject, day) DO NOTHING RETURNING id
+`
+
+type AddNoticeParams struct {
+	Day     pgtype.Date
+	Rule    string
+	Subject string
+	Body    []byte
+}
+
+func (q *Queries) AddNotice(ctx context.Context, arg AddNoticeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, addNotice,
+		arg.Day,
+		arg.Rule,
+		arg.Subject,
+		arg.Body,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const addNoticeWays = `-- name: AddNoticeWays :exec
+INSERT INTO runlot_control.notice_way (due_at, notice, way) SELECT clock_timestamp(), $1, unnest($2::text[])
+`
+
+type AddNoticeWaysParams struct {
+	Notice int64
+	Ways   []string
+}
+
+func (q *Queries) AddNoticeWays(ctx context.Context, arg AddNoticeWaysParams) error {
+	_, err := q.db.Exec(ctx, addNoticeWays, arg.Notice, arg.Ways)
 	return err
 }
 
@@ -261,6 +300,44 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 	return items, nil
 }
 
+const claimNotice = `-- name: ClaimNotice :one
+UPDATE runlot_control.notice_way w
+SET due_at = clock_timestamp() + make_interval(secs => $1::double precision), attempts = w.attempts + 1
+FROM runlot_control.notice n
+WHERE n.id = w.notice AND (w.notice, w.way) = (
+    SELECT c.notice, c.way FROM runlot_control.notice_way c
+    WHERE c.state = 'waiting' AND c.due_at <= clock_timestamp() AND c.way = ANY ($2::text[])
+    ORDER BY c.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING w.notice, w.way, w.attempts, n.body, extract(epoch FROM clock_timestamp() - n.added_at)::double precision AS age
+`
+
+type ClaimNoticeParams struct {
+	Lease float64
+	Ways  []string
+}
+
+type ClaimNoticeRow struct {
+	Notice   int64
+	Way      string
+	Attempts int32
+	Body     []byte
+	Age      float64
+}
+
+func (q *Queries) ClaimNotice(ctx context.Context, arg ClaimNoticeParams) (ClaimNoticeRow, error) {
+	row := q.db.QueryRow(ctx, claimNotice, arg.Lease, arg.Ways)
+	var i ClaimNoticeRow
+	err := row.Scan(
+		&i.Notice,
+		&i.Way,
+		&i.Attempts,
+		&i.Body,
+		&i.Age,
+	)
+	return i, err
+}
+
 const deleteApp = `-- name: DeleteApp :execrows
 DELETE FROM runlot_control.app WHERE name = $1
 `
@@ -400,6 +477,22 @@ func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]RunlotControl
 	return items, nil
 }
 
+const expireNotices = `-- name: ExpireNotices :exec
+UPDATE runlot_control.notice_way SET state = 'failed', due_at = NULL, problem = $1
+WHERE state = 'waiting' AND due_at < clock_timestamp() - make_interval(secs => $2::double precision)
+`
+
+type ExpireNoticesParams struct {
+	Problem string
+	Age     float64
+}
+
+// What nobody has tried for so long is for a receiver that no node knows any more.
+func (q *Queries) ExpireNotices(ctx context.Context, arg ExpireNoticesParams) error {
+	_, err := q.db.Exec(ctx, expireNotices, arg.Problem, arg.Age)
+	return err
+}
+
 const lockApp = `-- name: LockApp :one
 SELECT live_version FROM runlot_control.app WHERE name = $1 FOR UPDATE
 `
@@ -456,6 +549,19 @@ func (q *Queries) NextDeployment(ctx context.Context, app string) (int32, error)
 	return column_1, err
 }
 
+const nextNotice = `-- name: NextNotice :one
+SELECT coalesce(extract(epoch FROM min(due_at) - clock_timestamp()), 0)::double precision AS seconds
+FROM runlot_control.notice_way
+WHERE state = 'waiting' AND way = ANY ($1::text[])
+`
+
+func (q *Queries) NextNotice(ctx context.Context, ways []string) (float64, error) {
+	row := q.db.QueryRow(ctx, nextNotice, ways)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
 const nextVersion = `-- name: NextVersion :one
 SELECT coalesce(max(number), 0)::integer + 1 FROM runlot_control.version WHERE app = $1
 `
@@ -465,6 +571,85 @@ func (q *Queries) NextVersion(ctx context.Context, app string) (int32, error) {
 	var column_1 int32
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const noticeWays = `-- name: NoticeWays :many
+SELECT notice, way, state, attempts, problem, due_at, sent_at
+FROM runlot_control.notice_way
+WHERE notice = ANY ($1::bigint[])
+ORDER BY notice, way
+`
+
+type NoticeWaysRow struct {
+	Notice   int64
+	Way      string
+	State    string
+	Attempts int32
+	Problem  string
+	DueAt    *time.Time
+	SentAt   *time.Time
+}
+
+func (q *Queries) NoticeWays(ctx context.Context, notices []int64) ([]NoticeWaysRow, error) {
+	rows, err := q.db.Query(ctx, noticeWays, notices)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NoticeWaysRow
+	for rows.Next() {
+		var i NoticeWaysRow
+		if err := rows.Scan(
+			&i.Notice,
+			&i.Way,
+			&i.State,
+			&i.Attempts,
+			&i.Problem,
+			&i.DueAt,
+			&i.SentAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notices = `-- name: Notices :many
+SELECT id, body FROM runlot_control.notice WHERE id < $1 ORDER BY id DESC LIMIT $2
+`
+
+type NoticesParams struct {
+	Before int64
+	Count  int32
+}
+
+type NoticesRow struct {
+	ID   int64
+	Body []byte
+}
+
+func (q *Queries) Notices(ctx context.Context, arg NoticesParams) ([]NoticesRow, error) {
+	rows, err := q.db.Query(ctx, notices, arg.Before, arg.Count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NoticesRow
+	for rows.Next() {
+		var i NoticesRow
+		if err := rows.Scan(&i.ID, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const openOperations = `-- name: OpenOperations :many
@@ -619,6 +804,16 @@ func (q *Queries) PruneEvents(ctx context.Context, upTo int64) error {
 	return err
 }
 
+const pruneNotices = `-- name: PruneNotices :exec
+DELETE FROM runlot_control.notice
+WHERE id <= (SELECT n.id FROM runlot_control.notice n ORDER BY n.id DESC OFFSET $1::integer LIMIT 1)
+`
+
+func (q *Queries) PruneNotices(ctx context.Context, keep int32) error {
+	_, err := q.db.Exec(ctx, pruneNotices, keep)
+	return err
+}
+
 const pruneOperations = `-- name: PruneOperations :exec
 DELETE FROM runlot_control.operation
 WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET $1::int)
@@ -746,6 +941,36 @@ func (q *Queries) SetLive(ctx context.Context, arg SetLiveParams) error {
 	return err
 }
 
+const settleNotice = `-- name: SettleNotice :exec
+UPDATE runlot_control.notice_way
+SET state = $1, problem = $2,
+    due_at = CASE WHEN $1::text = 'waiting' THEN clock_timestamp() + make_interval(secs => $3::double precision) END,
+    sent_at = CASE WHEN $1::text = 'sent' THEN clock_timestamp() END
+WHERE notice = $4 AND way = $5 AND attempts = $6 AND state = 'waiting'
+`
+
+type SettleNoticeParams struct {
+	State   string
+	Problem string
+	After   float64
+	Notice  int64
+	Way     string
+	Attempt int32
+}
+
+// A claim that is not the last one changes nothing.
+func (q *Queries) SettleNotice(ctx context.Context, arg SettleNoticeParams) error {
+	_, err := q.db.Exec(ctx, settleNotice,
+		arg.State,
+		arg.Problem,
+		arg.After,
+		arg.Notice,
+		arg.Way,
+		arg.Attempt,
+	)
+	return err
+}
+
 const token = `-- name: Token :one
 SELECT created_at, expires_at, used_at, id, name, role, app, hash FROM runlot_control.token WHERE id = $1
 `
@@ -857,6 +1082,22 @@ func (q *Queries) Version(ctx context.Context, arg VersionParams) (VersionRow, e
 		&i.Live,
 	)
 	return i, err
+}
+
+const versionNumber = `-- name: VersionNumber :one
+SELECT number FROM runlot_control.version WHERE app = $1 AND id = $2
+`
+
+type VersionNumberParams struct {
+	App string
+	ID  uuid.UUID
+}
+
+func (q *Queries) VersionNumber(ctx context.Context, arg VersionNumberParams) (int32, error) {
+	row := q.db.QueryRow(ctx, versionNumber, arg.App, arg.ID)
+	var number int32
+	err := row.Scan(&number)
+	return number, err
 }
 
 const versions = `-- name: Versions :many
