@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -108,9 +109,7 @@ func (b *bulk) record(o *operations.Operation, kind string, detail map[string]st
 	if len(o.IDs) > 0 {
 		all["named"] = strconv.Itoa(len(o.IDs))
 	}
-	for name, text := range detail {
-		all[name] = text
-	}
+	maps.Copy(all, detail)
 	ctx, cancel := context.WithTimeout(context.Background(), queue.SendTimeout)
 	defer cancel()
 	b.reach.Record(ctx, o.Author, o.App, &reach.Path{Database: o.Database, Queue: o.Queue}, kind, all)
