@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -28,13 +29,9 @@ how many were left alone. They go on when the server restarts.`,
 			if limit < 1 || limit > queue.MaxPage {
 				return command.Usage("--limit takes a number of 1 to %d, not %d", queue.MaxPage, limit)
 			}
-			api, database, err := f.Connect(c.Context())
+			api, database, name, err := chosenQueue(c.Context(), f, given)
 			if err != nil {
 				return err
-			}
-			name := ""
-			if len(given) > 0 {
-				name = given[0]
 			}
 			list, err := api.Operations(c.Context(), database, name, 0, limit)
 			if err != nil {
@@ -60,6 +57,19 @@ how many were left alone. They go on when the server restarts.`,
 	c.Flags().IntVar(&limit, "limit", 20, "at most `N`, the newest")
 	c.AddCommand(cancel(f))
 	return c
+}
+
+// chosenQueue connects, for the queue that is named or, without one, for those that the flags choose.
+func chosenQueue(ctx context.Context, f Chooser, given []string) (api *client.Client, database, name string, err error) {
+	if len(given) == 0 {
+		api, database, err = f.Connect(ctx)
+		return api, database, "", err
+	}
+	api, q, err := f.Open(ctx, given[0])
+	if err != nil {
+		return nil, "", "", err
+	}
+	return api, q.Database, q.Name, nil
 }
 
 func row(o *client.Operation) []terminal.Cell {

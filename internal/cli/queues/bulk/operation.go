@@ -180,9 +180,10 @@ func result(op *client.Operation) string {
 // Delete deletes messages by id, or all that match.
 func Delete(f Chooser) *cobra.Command {
 	return choosing(f, "delete", "Delete messages by id, or all that match a filter",
-		`delete deletes messages, and leaves those alone that are being delivered. It asks
-first. With --filter it goes on in the background of the server: Ctrl-C cancels
-it, and what was deleted stays deleted. purge deletes all that a queue holds.`,
+		`delete deletes messages, and leaves those alone that are being delivered. It
+asks first. With --filter it goes on in the background of the server: Ctrl-C
+cancels it, and what was deleted stays deleted. purge deletes all that a queue
+holds.`,
 		"Delete %s?", (*client.Client).DeleteMessages)
 }
 
@@ -200,12 +201,12 @@ func choosing(f Chooser, verb, short, long, question string,
 ) *cobra.Command {
 	var o Options
 	c := &cobra.Command{
-		Use: verb + " NAME [ID…]", Short: short, Long: long,
+		Use: verb + " NAME [ID...]", Short: short, Long: long,
 		Example: fmt.Sprintf("  runlot queue %s jobs 5f0c6b…\n  runlot queue %[1]s jobs --filter 'state:delayed attempts>=2'", verb),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(given) == 0 {
-				return command.Usage("%s needs name of a queue", c.CommandPath())
+				return command.Usage("%s needs the name of a queue", c.CommandPath())
 			}
 			ids := given[1:]
 			if err := o.Check(ids); err != nil {

@@ -37,7 +37,7 @@ type Message struct {
 	VisibleAt time.Time
 	// LeasedAt is since when it is in flight; zero in another state.
 	LeasedAt time.Time
-	Format    queue.Format
+	Format   queue.Format
 	// Size is that of Body, in bytes.
 	Size int
 	Body []byte
