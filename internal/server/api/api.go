@@ -7,10 +7,12 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
+	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/replay"
@@ -30,6 +32,8 @@ type Options struct {
 	D1       d1.Databases
 	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
 	Replays replay.Options
+	// Operations is what goes on in the background.
+	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -53,6 +57,7 @@ func New(o Options) *API {
 	}
 	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
+	background.Register(a.door, to, o.Operations)
 	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}

@@ -25,6 +25,7 @@ import (
 	"github.com/runlot/runlot/internal/config/runlotjson"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
@@ -84,9 +85,14 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{t: t, url: a.OwnerURL(), access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
+	background, err := bulk.Start(t.Context(), store, w.queues, store, log)
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	t.Cleanup(background.Stop)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Crons: w.crons, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"}, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"}, Version: "1.2.3", Account: "local", Log: log,
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {

@@ -13,6 +13,8 @@ type Lease struct {
 	lane  *Lane
 	// win is the window that the messages came from.
 	win *openWindow
+	// since is when it began.
+	since time.Time
 	// visibleAt holds the VisibleAt of the messages; nil when all of them have 0.
 	visibleAt []int64
 	// oldest is the lowest send time, in milliseconds.
@@ -82,7 +84,7 @@ func (l *Lease) Size(i int) int { return len(l.batch.Messages[i].Body) }
 
 // lease takes n messages, or one suspect, out of the window for a call. mu is held.
 func (q *Queue) lease(wt *waiter, n int, suspect bool, now time.Time) *Lease {
-	l := &Lease{win: q.win, lane: wt.lane}
+	l := &Lease{win: q.win, lane: wt.lane, since: now}
 	l.batch.Queue = q.Name
 	l.batch.Messages = make([]queue.Message, 0, n)
 	if suspect {

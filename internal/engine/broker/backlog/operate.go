@@ -143,8 +143,11 @@ func (q *Queue) Standing(now time.Time) Standing {
 	return s
 }
 
-// Flight is a message under lease: its Seq, and that under which it was first accepted.
-type Flight struct{ Seq, Accepted int64 }
+// Flight is a message under lease: its Seq, that under which it was first accepted, and since when it is.
+type Flight struct {
+	Seq, Accepted int64
+	Since         time.Time
+}
 
 // InFlight returns the messages under lease, in order of Seq, without those that the store deleted meanwhile.
 func (q *Queue) InFlight() []Flight {
@@ -154,7 +157,7 @@ func (q *Queue) InFlight() []Flight {
 	for batch, l := range q.leases {
 		for i := range batch.Messages {
 			if !l.Expired(i) {
-				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq()})
+				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since})
 			}
 		}
 	}

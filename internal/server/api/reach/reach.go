@@ -76,10 +76,15 @@ func Forbidden(ctx context.Context, what string) error {
 // Changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
 // the queue or leaves its dead letters there.
 func (r *Reach) Changed(ctx context.Context, p *Path, kind string, detail map[string]string) {
+	r.Record(ctx, endpoint.Author(ctx), endpoint.Caller(ctx).App, p, kind, detail)
+}
+
+// Record is Changed for an author, with a token for an app or, for "", for all.
+func (r *Reach) Record(ctx context.Context, author, appName string, p *Path, kind string, detail map[string]string) {
 	if r.Events == nil {
 		return
 	}
-	e := deploy.QueueEvent(kind, endpoint.Caller(ctx).App, endpoint.Author(ctx), p.Database, p.Queue, detail, r.Queues.Manifests())
+	e := deploy.QueueEvent(kind, appName, author, p.Database, p.Queue, detail, r.Queues.Manifests())
 	if err := r.Events.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
 		r.Log.Error("an event was not recorded", "kind", kind, "queue", p.Queue, "error", fault.Detail(err))
 	}

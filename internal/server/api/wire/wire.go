@@ -66,6 +66,7 @@ func Message(m *operate.Message) client.Message {
 		ID: m.ID.String(), State: string(m.State), Attempts: m.Attempts, Losses: m.Losses, Sent: m.SentAt.UTC(), Visible: m.VisibleAt.UTC(),
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
+	out.Leased = moment(m.LeasedAt)
 	out.Encoding, out.Body = encode(m.Format, m.Body)
 	return out
 }
