@@ -218,6 +218,11 @@ const (
 	// know of all, and SeriesDelayedQueues the most queues of a database for which it is done at a time.
 	SeriesDelayedEvery  = time.Minute
 	SeriesDelayedQueues = 20
+	// MetricsApps is the most apps with numbers of their own in the metrics, MetricsReaders the most answers with metrics at a
+	// time, and MetricsTime the longest that one may take.
+	MetricsApps    = 1_000
+	MetricsReaders = 4
+	MetricsTime    = 10 * time.Second
 )
 
 // Bounds of the runtime.

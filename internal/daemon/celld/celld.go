@@ -17,12 +17,15 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/adapter/prometheus"
 	"github.com/runlot/runlot/internal/adapter/sealer"
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
@@ -93,9 +96,16 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	calls := &numbers.APICalls{}
+	facts := func() *prometheus.Facts {
+		known := f.facts(s.Version)
+		known.Calls, known.Pools = calls.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		return known
+	}
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Observe: calls.Observe, Metrics: prometheus.Handler(facts, s.Log),
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,

@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -85,6 +86,8 @@ type Node struct {
 	budget  *dispatch.Budget
 	// records takes how batches ended; while one develops, it brings that behind their logs.
 	records dispatch.Recorder
+	// runs counts the scheduled runs on their way to the observer.
+	runs    *numbers.Runs
 	inOrder *inorder.Recorder // nil otherwise
 
 	mu         sync.Mutex
@@ -108,7 +111,8 @@ func New(o Options) *Node {
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
-	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	n.runs = numbers.CountRuns(o.Observer)
+	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
 		scheduled.URL = func(ctx context.Context, database string) (string, error) {
 			a, err := n.servers.Open(ctx, database)

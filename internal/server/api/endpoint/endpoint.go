@@ -24,8 +24,11 @@ type Door struct {
 	log    *slog.Logger
 }
 
-// New returns a door whose calls are answered by mux. The version is that of the server.
-func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Logger) *Door {
+// Observer is told of each call that was answered, by the id of its operation.
+type Observer func(operation string, status int)
+
+// New returns a door whose calls are answered by mux. The version is that of the server. A nil observer is nobody.
+func New(mux *http.ServeMux, version string, keeper *access.Keeper, observe Observer, log *slog.Logger) *Door {
 	ShapeErrors()
 	d := &Door{access: keeper, log: log}
 	config := huma.DefaultConfig("celld", version)
@@ -39,6 +42,9 @@ func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Lo
 	config.Security = []map[string][]string{{"token": {}}}
 	d.api = humago.New(mux, config)
 	owner := func(ctx context.Context) string { return Caller(ctx).ID }
+	if observe != nil {
+		d.api.UseMiddleware(observe.middleware)
+	}
 	d.api.UseMiddleware(d.authenticate, replay.New().Middleware(owner, d.refuse))
 	return d
 }
