@@ -8,6 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -23,6 +24,7 @@ type consumer struct {
 	// stopTime is how long batches in flight may finish.
 	stopTime time.Duration
 	recorder dispatch.Recorder
+	traces   *tracing.Queue
 	log      *slog.Logger
 
 	mu         sync.Mutex
@@ -61,7 +63,7 @@ func (c *consumer) run(ctx context.Context) {
 			continue
 		}
 		d := dispatch.New(dispatch.Options{
-			App: c.app, Consumer: c.settings, Lane: lane, Recorder: c.recorder, Budget: c.budget, Isolation: c.isolation, Log: c.log,
+			App: c.app, Consumer: c.settings, Lane: c.traces.Lane(lane), Recorder: c.recorder, Budget: c.budget, Isolation: c.isolation, Log: c.log,
 		})
 		c.mu.Lock()
 		c.dispatcher = d
@@ -106,6 +108,7 @@ func (c *consumer) serves(databaseName string, settings *queue.Consumer) bool {
 func (c *consumer) SetRuntime(r dispatch.Runtime, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r = c.traces.Runtime(version, r)
 	c.runtime, c.version, c.wake = r, version, nil
 	if c.dispatcher != nil {
 		c.dispatcher.SetRuntime(r, version)

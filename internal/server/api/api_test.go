@@ -64,6 +64,7 @@ type world struct {
 	access   *access.Keeper
 	instance *instance
 	queues   *queues
+	crons    *scheduled
 	admin    *client.Client
 	calls    numbers.APICalls
 }
@@ -80,11 +81,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}}
+	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
 		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "numbers") }),
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
