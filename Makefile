@@ -42,6 +42,7 @@ test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle'
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),go test -timeout 15m $(ARGS) $(CROWDED))
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
+	$(if $(filter ./...,$(PKGS)),cd deploy/check && go test $(ARGS) ./...)
 
 # In its own folder, go test prints what the test prints and no more.
 .PHONY: conformance
@@ -65,6 +66,7 @@ fuzz: ## try random input on every parser, each for FUZZTIME (10s)
 lint: $(LINT) ## check the Go code
 	$(LINT) run $(ARGS) ./...
 	cd bench && ../$(LINT) run $(ARGS) ./...
+	cd deploy/check && ../../$(LINT) run $(ARGS) ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the Go code

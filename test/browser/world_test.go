@@ -81,6 +81,7 @@ func (*queues) Series(string) *series.Recorder { return nil }
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
+
 func (q *queues) Database(context.Context, string) (reach.Database, error) { return q.db, nil }
 
 // world is an instance with its page.

@@ -75,6 +75,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, err
 }
 
+// Readers is what reads.
+func (s *Store) Readers() *pgxpool.Pool { return s.readers }
+
 // Close gives the ownership back, if it is held, and ends every session. Calling it twice is fine.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.Release(ctx)

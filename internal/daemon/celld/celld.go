@@ -20,6 +20,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/adapter/prometheus"
 	"github.com/runlot/runlot/internal/adapter/sealer"
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
@@ -27,7 +28,9 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
@@ -128,9 +131,17 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
+	calls := &numbers.APICalls{}
+	facts := func() *prometheus.Facts {
+		known := f.facts(s.Version)
+		known.Calls, known.Pools = calls.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		return known
+	}
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Compile: compile, Operations: background, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background,
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: calls.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Account: account, Log: s.Log,

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/prometheus"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/node"
@@ -187,6 +188,19 @@ func (f *fleet) Apps(ctx context.Context) (map[string]apps.Running, error) {
 		running[name] = r
 	}
 	return running, nil
+}
+
+// facts are what is known of the instance, but for the API.
+func (f *fleet) facts(version string) *prometheus.Facts {
+	known := f.node.Facts()
+	known.Version = version
+	for name, a := range f.all() {
+		app := a.Facts()
+		app.Name, app.MemoryBytes = name, memory(a.PID())
+		known.Apps = append(known.Apps, app)
+	}
+	slices.SortFunc(known.Apps, func(a, b prometheus.App) int { return strings.Compare(a.Name, b.Name) })
+	return known
 }
 
 // memory is what a process has of the machine's memory, in bytes; 0 where that cannot be told.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	pgcrons "github.com/runlot/runlot/internal/adapter/postgres/crons"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
@@ -61,6 +63,17 @@ func (k *Keeper) Close() {
 	for _, store := range k.stores {
 		store.Close()
 	}
+}
+
+// Pools are the connections by database.
+func (k *Keeper) Pools() map[string]*pgxpool.Pool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pools := make(map[string]*pgxpool.Pool, len(k.stores))
+	for name, store := range k.stores {
+		pools[name] = store.Pool()
+	}
+	return pools
 }
 
 // store returns what remembers the runs in a database; nil when there is none.

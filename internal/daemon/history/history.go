@@ -5,6 +5,8 @@ package history
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/adapter/postgres/record"
 	minutes "github.com/runlot/runlot/internal/adapter/postgres/series"
@@ -47,6 +49,11 @@ func (s *Store) Records() ledger.Store { return s.records }
 
 // Series returns the store of the series. It is closed with the queues.
 func (s *Store) Series() series.Store { return s.minutes }
+
+// Pools are the connections by what they are for.
+func (s *Store) Pools() map[string]*pgxpool.Pool {
+	return map[string]*pgxpool.Pool{"queues": s.Readers(), "records": s.records.Pool(), "series": s.minutes.Pool()}
+}
 
 // Close gives the ownership back, if it is held, and ends every session. The ledger and the
 // recorder of the series have let go before.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd"
@@ -55,6 +56,8 @@ type App struct {
 	door *ingress.Ingress
 	sup  *supervisor
 	runs *crons.App
+	// starts and crashes count processes.
+	starts, crashes atomic.Int64
 
 	mu        sync.Mutex
 	live      *Version             // what was deployed last; guarded by mu
@@ -217,7 +220,11 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 		}
 	}
 	spec.Host = a.n.d1.Handler(m, spec.Host)
-	return a.n.runtime.Start(ctx, spec)
+	p, err := a.n.runtime.Start(ctx, spec)
+	if err == nil {
+		a.starts.Add(1)
+	}
+	return p, err
 }
 
 // onLive sends the queues to the new process. A consumer whose settings the version changed is held back until
@@ -257,6 +264,7 @@ func (a *App) onDown(reason error) {
 	v := a.serving
 	a.mu.Unlock()
 	if !errors.Is(reason, supervise.ErrStopped) {
+		a.crashes.Add(1)
 		a.n.o.Observer.Down(v.Manifest.Name, fault.From(reason).Error())
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -37,6 +39,8 @@ type database struct {
 
 	// app is how the app reaches the database, as of the last time that it was opened.
 	app atomic.Pointer[workerd.Database]
+	// pools are the connections of the store that was opened last, if it tells.
+	pools atomic.Pointer[map[string]*pgxpool.Pool]
 
 	mu     sync.Mutex
 	queues []string               // every queue that was declared, so that the next broker knows them; guarded by mu
@@ -126,6 +130,11 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	d.app.Store(&app)
 	d.records.Attach(store.Records())
 	d.series.Attach(store.Series())
+	if pooled, ok := store.(interface {
+		Pools() map[string]*pgxpool.Pool
+	}); ok {
+		d.pools.Store(new(pooled.Pools()))
+	}
 	closeStore := func() { d.closeStore(store) }
 	d.mu.Lock()
 	daily := d.daily

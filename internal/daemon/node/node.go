@@ -18,6 +18,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -90,6 +91,8 @@ type Node struct {
 	tracing *tracing.Tracing
 	// records takes how batches ended; while one develops, it brings that behind their logs.
 	records dispatch.Recorder
+	// runs counts the scheduled runs on their way to the observer.
+	runs    *numbers.Runs
 	inOrder *inorder.Recorder // nil otherwise
 
 	mu         sync.Mutex
@@ -117,7 +120,8 @@ func New(o Options) *Node {
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
-	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	n.runs = numbers.CountRuns(o.Observer)
+	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
 		scheduled.URL = func(ctx context.Context, database string) (string, error) {
 			a, err := n.servers.Open(ctx, database)

@@ -38,6 +38,10 @@ type Options struct {
 	Version string
 	Account string
 	Log     *slog.Logger
+	// Observe is told of the calls; nil is nobody.
+	Observe endpoint.Observer
+	// Metrics shows the numbers of the instance; nil does not.
+	Metrics http.Handler
 }
 
 // API is an http.Handler.
@@ -50,7 +54,7 @@ type API struct {
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()
-	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Replays, o.Log)}
+	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Replays, o.Observe, o.Log)}
 	a.registerIdentity()
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
@@ -66,6 +70,7 @@ func New(o Options) *API {
 	}
 	d1.Register(a.door, databases)
 	a.serveOpenAPI()
+	a.serveMetrics()
 	a.mux.HandleFunc("/", a.unknown)
 	return a
 }
@@ -85,6 +90,24 @@ func (a *API) serveOpenAPI() {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text)
+	})
+}
+
+// serveMetrics shows the numbers of the instance to who may read all of it.
+func (a *API) serveMetrics() {
+	if a.o.Metrics == nil {
+		return
+	}
+	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		token, err := a.door.Identify(r.Context(), r.Header.Get("Authorization"))
+		if err == nil {
+			err = token.Allow(access.Read, "")
+		}
+		if err != nil {
+			endpoint.WriteFault(w, err)
+			return
+		}
+		a.o.Metrics.ServeHTTP(w, r)
 	})
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/bulk"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
@@ -69,6 +70,7 @@ type world struct {
 	queues   *queues
 	crons    *scheduled
 	admin    *client.Client
+	calls    numbers.APICalls
 }
 
 func newWorld(t *testing.T) *world {
@@ -92,7 +94,9 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(background.Stop)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"}, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"},
+		Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
+		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "numbers") }),
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {
@@ -109,15 +113,21 @@ func newWorld(t *testing.T) *world {
 // client makes a token and a client that carries it.
 func (w *world) client(appName string, role access.Role) *client.Client {
 	w.t.Helper()
-	text, _, err := w.access.Create(w.t.Context(), "the "+string(role), role, appName, time.Time{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	c, err := client.New(w.server.URL, text)
+	c, err := client.New(w.server.URL, w.text(appName, role))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// text makes a token.
+func (w *world) text(appName string, role access.Role) string {
+	w.t.Helper()
+	text, _, err := w.access.Create(w.t.Context(), "the "+string(role), role, appName, time.Time{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return text
 }
 
 func upload(name, message string) *client.Upload {

@@ -3,10 +3,15 @@ package api_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/adapter/prometheus"
+
 	memory "github.com/runlot/runlot/internal/adapter/memory/series"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
@@ -117,5 +122,42 @@ func TestRates(t *testing.T) {
 		if len(names) != len(c.want) {
 			t.Errorf("%+v: rates of %v", c, names)
 		}
+	}
+}
+
+func TestMetricsWantAToken(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		token  string
+		status int
+	}{
+		{"", http.StatusUnauthorized},
+		{"wrong", http.StatusUnauthorized},
+		{w.text("shop", access.Deploy), http.StatusForbidden},
+		{w.text("", access.Read), http.StatusOK},
+	} {
+		status, _, text := w.raw("GET", "/metrics", c.token, "", "")
+		if status != c.status || (status == http.StatusOK) != (text == "numbers") {
+			t.Errorf("status %d, want %d: %s", status, c.status, text)
+		}
+	}
+	if status, _, _ := w.raw("POST", "/metrics", w.text("", access.Read), "", ""); status == http.StatusOK {
+		t.Error("a POST is answered")
+	}
+}
+
+func TestCallsAreObserved(t *testing.T) {
+	w := newWorld(t)
+	reader := w.client("", access.Read)
+	_, _ = reader.Queues(t.Context(), "")
+	_, _ = reader.Tokens(t.Context())
+	w.raw("GET", "/v1/queues", "wrong", "", "")
+	w.raw("GET", "/v1/queues?nonsense=1", w.text("", access.Read), "", "")
+	w.raw("GET", "/v1/nowhere", w.text("", access.Read), "", "")
+	want := []prometheus.Calls{
+		{Operation: "list-queues", Class: 2, Count: 1}, {Operation: "list-queues", Class: 4, Count: 2}, {Operation: "list-tokens", Class: 4, Count: 1},
+	}
+	if diff := cmp.Diff(want, w.calls.Counts()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }

@@ -122,6 +122,9 @@ func upgrade(ctx context.Context, config *pgx.ConnConfig) error {
 // Close ends the connections. Twice is fine.
 func (s *Store) Close() { s.pool.Close() }
 
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
 // write runs f in a transaction.
 func (s *Store) write(ctx context.Context, f func(*query.Queries) error) error {
 	return session.Classify(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(query.New(tx)) }))

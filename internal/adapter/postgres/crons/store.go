@@ -66,6 +66,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return &Store{pool: pool, log: o.Log}, nil
 }
 
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
 // Close ends every connection.
 func (s *Store) Close() { s.pool.Close() }
 

@@ -43,6 +43,9 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	return &Store{pool: pool}, nil
 }
 
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
 // Close ends every session; calls under way end first, so their contexts have to.
 func (s *Store) Close() { s.pool.Close() }
 

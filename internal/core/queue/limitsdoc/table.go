@@ -221,6 +221,9 @@ var sections = []section{
 			{"SeriesConnections", queue.SeriesConnections, connectionsUnit, "the database: connections that write and read series, per database"},
 			{"SeriesDelayedEvery", queue.SeriesDelayedEvery, "", "the database: how often delayed messages are counted where the memory does not know of all"},
 			{"SeriesDelayedQueues", queue.SeriesDelayedQueues, "queues", "the database: those of one database for which it is done at a time"},
+			{"MetricsApps", queue.MetricsApps, "apps", "whoever collects the metrics: those with numbers of their own; the rest is counted as `other`"},
+			{"MetricsReaders", queue.MetricsReaders, calls, "memory: answers with metrics at a time"},
+			{"MetricsTime", queue.MetricsTime, "", "connections: how long one may take"},
 		},
 	},
 	{

@@ -107,45 +107,78 @@ func (s *Store) Expire(ctx context.Context, queueID int32, after, before int64, 
 	return gone, err
 }
 
-// sent counts rows that are committed. Rows of one queue mostly come in a row, and count as one. What SQL sends to a queue
-// that is not known yet is not counted.
+// sums adds up what is to be counted of a group, so that messages of several queues that come in turn cost no more than
+// those of one. It takes the queues to few places: those that share one are counted apart when they take turns.
+type sums struct {
+	tallies map[int32]Tally
+	count   func(t Tally, messages, bytes int)
+	places  [32]struct {
+		queue           int32
+		messages, bytes int
+	}
+}
+
+func (s *sums) add(queueID int32, messages, bytes int) {
+	place := int(queueID) & (len(s.places) - 1)
+	p := &s.places[place]
+	if p.queue != queueID {
+		s.tell(place)
+		p.queue = queueID
+	}
+	p.messages += messages
+	p.bytes += bytes
+}
+
+// tell counts what came together at a place. What SQL sends to a queue that is not known yet is not counted.
+func (s *sums) tell(place int) {
+	p := &s.places[place]
+	if t := s.tallies[p.queue]; t != nil && p.messages > 0 {
+		s.count(t, p.messages, p.bytes)
+	}
+	p.messages, p.bytes = 0, 0
+}
+
+func (s *sums) end() {
+	for place := range s.places {
+		s.tell(place)
+	}
+}
+
+// sent counts rows that are committed.
 func (s *Store) sent(rows []store.Row) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	sent := sums{tallies: s.tallies, count: Tally.Sent}
 	for first := 0; first < len(rows); {
 		id, next, bytes := rows[first].Queue, first, 0
 		for next < len(rows) && rows[next].Queue == id {
 			bytes += len(rows[next].Body)
 			next++
 		}
-		if t := s.tallies[id]; t != nil {
-			t.Sent(next-first, bytes)
-		}
+		sent.add(id, next-first, bytes)
 		first = next
 	}
+	sent.end()
 }
 
 // applied counts a change that is committed.
 func (s *Store) applied(change *store.Change) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	keys := change.Delete
-	for first := 0; first < len(keys); {
-		id, next := keys[first].Queue, first
-		for next < len(keys) && keys[next].Queue == id {
+	left := sums{tallies: s.tallies, count: func(t Tally, messages, _ int) { t.Left(messages) }}
+	arrived := sums{tallies: s.tallies, count: func(t Tally, messages, _ int) { t.Arrived(messages) }}
+	for first := 0; first < len(change.Delete); {
+		id, next := change.Delete[first].Queue, first
+		for next < len(change.Delete) && change.Delete[next].Queue == id {
 			next++
 		}
-		if t := s.tallies[id]; t != nil {
-			t.Left(next - first)
-		}
+		left.add(id, next-first, 0)
 		first = next
 	}
 	for i := range change.Move {
-		if t := s.tallies[change.Move[i].From.Queue]; t != nil {
-			t.Left(1)
-		}
-		if t := s.tallies[change.Move[i].To.Queue]; t != nil {
-			t.Arrived(1)
-		}
+		left.add(change.Move[i].From.Queue, 1, 0)
+		arrived.add(change.Move[i].To.Queue, 1, 0)
 	}
+	left.end()
+	arrived.end()
 }

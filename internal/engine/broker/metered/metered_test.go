@@ -1,6 +1,8 @@
 package metered_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/metered"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
 // meter adds up what it is told.
@@ -112,5 +115,53 @@ func TestWhatABrokerDoesIsCounted(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]int{"appended": {6, 1}, "applied": {6}}, m.Groups); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// TestQueuesThatTakeTurns has more queues than places in which a group is added up, with their messages in any order.
+func TestQueuesThatTakeTurns(t *testing.T) {
+	ctx := t.Context()
+	m := &meter{tallies: map[string]*tally{}, Groups: map[string][]int{}}
+	s := metered.New(memory.NewDatabase().Open(), m)
+	own, err := s.Acquire(ctx)
+	must(t, err)
+	const queues, messages = 100, 1_000
+	names, want := make([]string, queues), map[string][4]int{}
+	for i := range names {
+		names[i] = fmt.Sprintf("queue-%d", i)
+	}
+	infos, err := s.Declare(ctx, names)
+	must(t, err)
+	must(t, s.Reserve(ctx, own.NextSeq+2*messages))
+	rows, change := make([]store.Row, messages), &store.Change{}
+	for i := range rows {
+		to := infos[rand.IntN(queues)]
+		rows[i] = store.Row{Queue: to.ID, Seq: own.NextSeq + int64(i), Format: queue.Text, SentAt: 1, Body: make([]byte, i%7)}
+		w := want[to.Name]
+		w[0], w[1] = w[0]+1, w[1]+i%7
+		key := store.Key{Queue: to.ID, Seq: rows[i].Seq}
+		switch i % 3 {
+		case 0:
+			change.Delete = append(change.Delete, key)
+			w[3]++
+		case 1:
+			dead := infos[rand.IntN(queues)]
+			change.Move = append(change.Move, store.Move{From: key, To: store.Key{Queue: dead.ID, Seq: own.NextSeq + messages + int64(i)}})
+			w[3]++
+			want[to.Name] = w
+			w = want[dead.Name]
+			w[2]++
+			want[dead.Name] = w
+			continue
+		}
+		want[to.Name] = w
+	}
+	must(t, s.Append(ctx, rows, nil))
+	must(t, s.Apply(ctx, change))
+	must(t, s.Release(ctx))
+	for name, w := range want {
+		if c := m.tallies[name]; [4]int{c.Sent, c.Bytes, c.Arrived, c.Left} != w {
+			t.Errorf("%s: %+v, want sent, bytes, arrived and left of %v", name, *c, w)
+		}
 	}
 }

@@ -25,9 +25,12 @@ type Door struct {
 	log    *slog.Logger
 }
 
+// Observer is told of each call that was answered, by the id of its operation.
+type Observer func(operation string, status int)
+
 // New returns a door whose calls are answered by mux. The version is that of the server. What replays need beside a store is
-// the door's to say.
-func New(mux *http.ServeMux, version string, keeper *access.Keeper, replays replay.Options, log *slog.Logger) *Door {
+// the door's to say. A nil observer is nobody.
+func New(mux *http.ServeMux, version string, keeper *access.Keeper, replays replay.Options, observe Observer, log *slog.Logger) *Door {
 	ShapeErrors()
 	d := &Door{access: keeper, log: log}
 	config := huma.DefaultConfig("celld", version)
@@ -41,6 +44,9 @@ func New(mux *http.ServeMux, version string, keeper *access.Keeper, replays repl
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	d.api = humago.New(mux, config)
+	if observe != nil {
+		d.api.UseMiddleware(observe.middleware)
+	}
 	replays.Owner, replays.Refuse, replays.Log = func(ctx context.Context) string { return Caller(ctx).ID }, d.refuse, log
 	d.api.UseMiddleware(d.authenticate, replay.New(replays).Middleware)
 	return d
