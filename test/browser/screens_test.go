@@ -43,7 +43,7 @@ func furnish(w *world) (opened string) {
 	w.send("mail", 318, 0)
 	line := func(level, text string) ledger.Line { return ledger.Line{Time: time.Now(), Level: level, Text: text} }
 	for i := range 6 {
-		w.batch(fine("orders", 4+i), line("log", fmt.Sprintf("order %d: paid, mail queued", 52_000+i)))
+		w.batch(of("shop", fine("orders", 4+i)), line("log", fmt.Sprintf("order %d: paid, mail queued", 52_000+i)))
 	}
 	lost := fine("thumbnails", 10)
 	lost.Outcome, lost.Acked, lost.Redelivered, lost.Reason = queue.Lost, 0, 10, "the worker process ended: killed by signal 9"
@@ -59,7 +59,7 @@ func furnish(w *world) (opened string) {
 	opened = w.batch(failed("jobs"), line("log", "crawling https://example.com/about"), line("warn", "https://example.com/feed answers 429, again in 2 s"),
 		line("error", "no url in {\"depth\": 3}"))
 	for range 2 {
-		w.batch(fine("orders", 3), line("log", "order 52100: paid, mail queued"))
+		w.batch(of("shop", fine("orders", 3)), line("log", "order 52100: paid, mail queued"))
 	}
 	return opened
 }
@@ -88,14 +88,13 @@ func TestScreens(t *testing.T) {
 		}
 	}
 	shoot("login", 900, "light")
-	b.signIn(w.token("ada", "", access.Admin), "/apps/nothing/queues")
-	b.visit("/")
+	b.signIn(w.token("ada", "", access.Admin), "/")
 	shoot("empty", 900, "light")
 	opened := furnish(w)
 	pages := map[string]string{
 		"apps": "/", "overview": "/apps/crawler", "queues": "/apps/crawler/queues", "versions": "/apps/crawler/versions", "logs": "/apps/crawler/logs", "all": "/queues",
 		"batch": "/apps/crawler/queues?batch=main/" + opened, "queue": "/databases/main/queues/jobs", "ask": "/queues?ask=pause&on=main/jobs",
-		"rollback": "/apps/crawler/versions?ask=rollback&version=2", "nothing": "/apps/crawler/queues?find=zzz&outcome=expired", "gone": "/apps/none",
+		"rollback": "/apps/crawler/versions?ask=rollback&version=2", "nothing": "/apps/crawler/queues?find=zzz&outcome=expired",
 	}
 	only := os.Getenv("RUNLOT_SCREENS")
 	for name, path := range pages {

@@ -256,7 +256,8 @@ func failed(queueName string) *ledger.Record {
 		},
 		Fates: []ledger.Fate{
 			{ID: queue.ID{1, 2, 3}, Kind: ledger.Retried, Attempt: 1, Delay: 10 * time.Second},
-			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second}, {ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
+			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second},
+			{ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
 		},
 	}
 }
@@ -267,4 +268,10 @@ func fine(queueName string, n int) *ledger.Record {
 		ID: ledger.ID{Queue: queueName}, App: "crawler", Version: "5f0c1d2e3b4a", Delivery: delivery(), Start: time.Now().Add(-time.Second),
 		Duration: 41 * time.Millisecond, Outcome: queue.OK, Delivered: n, Acked: n,
 	}
+}
+
+// of makes it the record of a batch that another app took.
+func of(appName string, r *ledger.Record) *ledger.Record {
+	r.App = appName
+	return r
 }

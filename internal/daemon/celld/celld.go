@@ -28,6 +28,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/cloudflare"
+	"github.com/runlot/runlot/internal/server/dashboard"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
 
@@ -94,13 +95,16 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	ready.Running = len(f.all())
 	handler := http.NewServeMux()
-	handler.Handle("/", api.New(api.Options{
+	calls := api.New(api.Options{
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
-	}))
+	})
+	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
+	handler.Handle(api.Prefix, calls)
+	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
 	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page}, ready)
 }
 
 // stopped is nil for an error that a stop during the start brought about: it is still a clean stop.
@@ -179,13 +183,14 @@ func listen(ctx context.Context, s *Settings, folder *state.Folder) (public, ope
 type doors struct {
 	public, operator net.Listener
 	fleet            *fleet
-	api              http.Handler
+	operators        http.Handler
+	page             *dashboard.Dashboard
 }
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	public := ingress.NewServer(d.router(), s.Log)
-	operator := ingress.NewServer(d.api, s.Log)
+	operator := ingress.NewServer(d.operators, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
@@ -210,6 +215,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")
 	stopParking()
+	d.page.Stop()
 	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
 	var stopping sync.WaitGroup

@@ -35,6 +35,9 @@ type API struct {
 	door *endpoint.Door
 }
 
+// Prefix is the beginning of the paths of all calls.
+const Prefix = "/v1/"
+
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()

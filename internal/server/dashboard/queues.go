@@ -19,6 +19,8 @@ type queueRow struct {
 	Path, Dead string
 	// Ask is the address of the question whether to pause or resume; "" for those who may not.
 	Ask string
+	// May says that whoever looks changes things.
+	May bool
 	// Batches is the address of the queue's batches, in the same view.
 	Batches string
 	// Shared says that the table has queues of several databases, or of several apps.
@@ -96,7 +98,7 @@ func (d *Dashboard) queuesPage(ctx context.Context, v *visit, appName string) (*
 	table := queueTable(v, shown, appName)
 	used := usages(ctx, v, all)
 	data := map[string]any{
-		"App": appName, "Table": table.Data, "Usage": used, "Batches": batches.data, "Find": v.q.Get("find"), "Total": len(all), "Kept": keep(v, "find"),
+		"App": appName, "Path": v.path(), "Table": table.Data, "Usage": used, "Batches": batches.data, "Find": v.q.Get("find"), "Total": len(all), "Kept": keep(v, "find"),
 		"Paused": v.q.Get("only") == "paused", "May": v.may(),
 	}
 	return &page{
@@ -161,11 +163,12 @@ func order(v *visit) (by string, descending bool) {
 }
 
 func newQueueRow(v *visit, q *client.Queue) *queueRow {
-	row := &queueRow{ID: "queue." + q.Database + "." + q.Name, Q: *q, Path: queuePath(q.Database, q.Name), Batches: v.here("queue", q.Name, "cursor", "", "batch", "") + "#batches"}
+	row := &queueRow{May: v.may(), ID: "queue." + q.Database + "." + q.Name, Q: *q, Path: queuePath(q.Database, q.Name), Batches: v.here("queue", q.Name, "cursor", "", "batch", "") + "#batches"}
 	if q.Consumer != nil && q.Consumer.DeadLetterQueue != "" {
 		row.Dead = queuePath(q.Database, q.Consumer.DeadLetterQueue)
 	}
-	if v.may() {
+	// Where nothing is delivered there is nothing to pause.
+	if v.may() && (q.Consumer != nil || q.PausedSince != nil) {
 		verb := "pause"
 		if q.PausedSince != nil {
 			verb = "resume"

@@ -117,9 +117,9 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// short is the beginning of an id, by which people know it.
+// short is the beginning of an id that tells it from others: its first 8 digits alone are those of a time.
 func short(id string) string {
-	const most = 8
+	const most = 13
 	if len(id) <= most {
 		return id
 	}

@@ -239,9 +239,6 @@ document.addEventListener("htmx:before:swap", (event) => {
   for (const task of event.detail.tasks) if (task.swapSpec) task.swapSpec.show = undefined;
 });
 const settle = () => {
-  for (const control of document.querySelectorAll("#live, #theme, [data-copy]")) control.hidden = control.id === "live" && !view().dataset.live;
-  for (const button of document.querySelectorAll("[data-auto-hide]")) button.hidden = true;
-  for (const form of document.querySelectorAll('dialog form[method="post"]')) form.noValidate = true;
   tell();
   dialogs();
   connect();
@@ -261,4 +258,5 @@ document.addEventListener("htmx:error", () => {
   byId("notice")?.replaceChildren(Object.assign(document.createElement("p"), { className: "notice bad", textContent: "The server does not answer. Try again." }));
 });
 
+document.documentElement.classList.add("js");
 settle();
