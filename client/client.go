@@ -126,7 +126,7 @@ func reason(err error) string {
 		err = u.Err
 	}
 	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:]
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // once makes one try. An *Error is the server's answer; any other error is that there was none.

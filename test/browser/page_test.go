@@ -268,7 +268,7 @@ func TestThreeHundredQueues(t *testing.T) {
 	// A key that the protocol sends is typed whatever the page says to it.
 	eval[bool](b, `document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true, cancelable: true })) === false`)
 	b.do(chromedp.KeyEvent("12"))
-	b.until(rows + ` === 12 && location.search === "?find=12" && document.activeElement.id === "find"`)
+	b.until(rows + ` === 13 && location.search === "?find=12" && document.activeElement.id === "find"`)
 	b.do(chromedp.Click(chromedp.CSS("#sort-visible")))
 	b.until(`document.querySelector("#queue-rows > tr").id === "queue.main.queue-123" && document.querySelector("[aria-sort]").getAttribute("aria-sort") === "descending"`)
 }

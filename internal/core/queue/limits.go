@@ -152,6 +152,26 @@ const (
 	OperateRows = 1_000
 	// OperateReadTime bounds one read of an operator's call in the database.
 	OperateReadTime = 5 * time.Second
+	// FilterBytes and FilterTerms bound the text of a filter of messages.
+	FilterBytes = 2_000
+	FilterTerms = 20
+	// SearchRows and SearchBytes bound the messages and the bodies that one step of a search looks at, SearchTime its time in
+	// the database. SearchLooked bounds what one call for a page looks at.
+	SearchRows   = 5_000
+	SearchBytes  = 16 << 20
+	SearchTime   = 2 * time.Second
+	SearchLooked = 20_000
+	// CountLooked and CountMatched bound what one call looks at and counts to say how many messages match.
+	CountLooked  = 200_000
+	CountMatched = 10_000
+	// OperationsRunning is the most background operations that one instance runs at a time, OperationsOpen the most that run
+	// or wait. OperationsKept of those that ended are kept. Progress is stored every OperationSave.
+	OperationsRunning = 4
+	OperationsOpen    = 100
+	OperationsKept    = 1_000
+	OperationSave     = time.Second
+	// HistoryRecords is the most records of batches that the history of one message shows.
+	HistoryRecords = 100
 	// ReleaseTime bounds how long a broker that was stopped in haste takes to give its ownership back.
 	ReleaseTime = 2 * time.Second
 )
@@ -191,6 +211,33 @@ const (
 	RecordFollow = 1_000
 	// RecordConnections bounds the connections that write and read records, per database.
 	RecordConnections = 2
+)
+
+// Bounds of the series that charts and metrics are read from.
+const (
+	// SeriesStep is the span of a point in memory, SeriesMemory how long points stay there.
+	SeriesStep   = 10 * time.Second
+	SeriesMemory = 15 * time.Minute
+	// SeriesAge is how long the minutes of a queue are kept in its database.
+	SeriesAge = 7 * 24 * time.Hour
+	// SeriesQueues is the most queues of a database that have a series and numbers of their own in the metrics.
+	SeriesQueues = 1_000
+	// SeriesRows is the most minutes of one write, SeriesPending the most that wait for their database.
+	SeriesRows    = 1_000
+	SeriesPending = 20_000
+	// SeriesPoints is the most points of one answer, SeriesAutoPoints the same where no step is asked for.
+	SeriesPoints     = 720
+	SeriesAutoPoints = 240
+	// SeriesPruneEvery is the pause between two looks for days that are too old, SeriesPruneWait the longest wait for who reads
+	// them.
+	SeriesPruneEvery = time.Hour
+	SeriesPruneWait  = time.Second
+	// SeriesConnections bounds the connections that write and read series, per database.
+	SeriesConnections = 2
+	// SeriesDelayedEvery is how often the delayed messages of a queue are counted in its database, where the memory does not
+	// know of all, and SeriesDelayedQueues the most queues of a database for which it is done at a time.
+	SeriesDelayedEvery  = time.Minute
+	SeriesDelayedQueues = 20
 )
 
 // Bounds of the runtime.
@@ -276,6 +323,13 @@ const (
 	// PublicHeaderTime and PublicHeaderBytes bound the head of a request, from its first byte on.
 	PublicHeaderTime  = 10 * time.Second
 	PublicHeaderBytes = 64 << 10
+	// TraceSpans is the most spans that wait for the collector; more are dropped. TraceExportTime is how long it may take for
+	// some of them, TraceText the longest text of an attribute, in bytes.
+	TraceSpans      = 8_192
+	TraceExportTime = 10 * time.Second
+	TraceText       = 1 << 10
+	// MaxTraceHead is the most bytes that stand before a message which says what code sends it.
+	MaxTraceHead = 1 << 10
 	// PublicIdle is how long a connection stays open between two requests.
 	PublicIdle = 75 * time.Second
 )
@@ -310,6 +364,10 @@ const (
 	RunsKept      = 10_000
 	RunPruneRows  = 1_000
 	RunPruneEvery = 100
+	// RunBeginTime is how long a run that a person asks for waits for its app to be there, and RunsAnswerTime how long a list
+	// of crons or runs waits for the database.
+	RunBeginTime   = time.Minute
+	RunsAnswerTime = 15 * time.Second
 	// RunTextBytes bounds each text of a record: of what the handler threw, its message and its stack.
 	RunTextBytes = 16 << 10
 	// CronConnections bounds the connections to one database for crons; CronConnectionIdle is how long an unused one stays.
@@ -370,6 +428,8 @@ const (
 	D1Running = 64
 	// D1ResultBytes bounds the rows that one call returns, as JSON; blobs are lists of numbers there.
 	D1ResultBytes = 32 << 20
+	// D1Operators is how many calls of operators run SQL at a time; each has D1RequestBytes and D1ResultBytes.
+	D1Operators = 4
 	// D1MemoryBytes bounds the memory of SQLite for one database; what it sorts beyond that lies in temporary files.
 	D1MemoryBytes = 256 << 20
 	// D1Open is the most databases that stay open while nobody calls them.
@@ -422,6 +482,35 @@ const (
 	LiveBeat    = 15 * time.Second
 	// PageBatches is how many batches a view of the page shows.
 	PageBatches = 50
+)
+
+// Bounds of notifications.
+const (
+	// NotifyFailures is how many batches of a queue in a row, or runs of a cron, have to fail before somebody is told.
+	NotifyFailures = 3
+	// NotifyBuffer is how many notices wait in memory to be written to the outbox; past it they are lost, and counted.
+	NotifyBuffer = 256
+	// NotifyText bounds each text of a notice that comes from the user's code, in bytes.
+	NotifyText = 1 << 10
+	// NotifyTime bounds one try to send a mail, WebhookTime one call of a webhook, and NotifyStoreTime one call of the outbox.
+	NotifyTime      = 30 * time.Second
+	WebhookTime     = 10 * time.Second
+	NotifyStoreTime = 10 * time.Second
+	// NotifyLease is how long a node has for one try before another one may make it: longer than any try takes.
+	NotifyLease = 2 * time.Minute
+	// NotifyRetryFirst and NotifyRetryMax are the waits between two tries, doubling. After NotifyAge a notice is given up.
+	NotifyRetryFirst = 30 * time.Second
+	NotifyRetryMax   = time.Hour
+	NotifyAge        = 24 * time.Hour
+	// NotifyEvery is the pause between two looks at the outbox, for what other nodes left behind, and at the ages of queues.
+	NotifyEvery = time.Minute
+	// NotifyStopTime is how long a stop waits for notices to be written to the outbox.
+	NotifyStopTime = 2 * time.Second
+	// KeptNotices is how many notices the outbox keeps; the oldest go first.
+	KeptNotices = 10_000
+	// MaxRecipients is the most addresses that notices are mailed to, MaxWebhooks the most webhooks.
+	MaxRecipients = 20
+	MaxWebhooks   = 10
 )
 
 // What "celld check" judges a machine by.

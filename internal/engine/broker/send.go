@@ -312,7 +312,7 @@ func (f *flusher) stamp(calls []*call) error {
 		floor := int64(-1)
 		for i := range c.drafts {
 			d := &c.drafts[i]
-			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
+			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body, Trace: d.Trace}
 			if d.Delay != nil && *d.Delay > 0 {
 				if floor < 0 {
 					floor = c.q.DueFloor()

@@ -8,9 +8,12 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
+	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/series"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -22,6 +25,8 @@ type Options struct {
 	Instance apps.Instance
 	Queues   reach.Queues
 	Compile  apps.Compiler
+	Crons    crons.Instance
+	D1       d1.Databases
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -46,7 +51,15 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	queues.Register(a.door, to)
+	series.Register(a.door, to)
+	crons.Register(a.door, o.Crons, o.Versions, o.Log)
+	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
+	if o.Versions != nil {
+		databases.Versions = o.Versions
+	}
+	d1.Register(a.door, databases)
 	a.serveOpenAPI()
 	a.mux.HandleFunc("/", a.unknown)
 	return a

@@ -63,6 +63,7 @@ type world struct {
 	access   *access.Keeper
 	instance *instance
 	queues   *queues
+	crons    *scheduled
 	admin    *client.Client
 }
 
@@ -78,11 +79,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}}
+	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Version: "1.2.3", Account: "local", Log: log,
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -59,7 +60,18 @@ func (d *Door) OpenAPI() ([]byte, error) { return json.MarshalIndent(d.api.OpenA
 // keys of what a call carries along.
 type contextKey int
 
-const tokenKey contextKey = iota
+const (
+	tokenKey contextKey = iota
+	writerKey
+)
+
+// TakeTime lets a call take as long as it has to from now on: it has arrived, and ends when its caller goes away.
+func TakeTime(ctx context.Context) {
+	if w, ok := ctx.Value(writerKey).(http.ResponseWriter); ok {
+		// A writer that has no deadlines needs no such care.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+}
 
 // Caller is the token of a call.
 func Caller(ctx context.Context) *access.Token {
@@ -104,7 +116,8 @@ func (d *Door) authenticate(ctx huma.Context, next func(huma.Context)) {
 		d.refuse(ctx, err)
 		return
 	}
-	next(huma.WithValue(ctx, tokenKey, t))
+	_, w := humago.Unwrap(ctx)
+	next(huma.WithValue(huma.WithValue(ctx, tokenKey, t), writerKey, w))
 }
 
 func (d *Door) refuse(ctx huma.Context, err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/wire"
 )
@@ -25,6 +26,8 @@ type Queues interface {
 	Databases() []string
 	// Database is what serves a database now. Faults: NotFound (queue.CodeQueueNotFound), Unavailable.
 	Database(ctx context.Context, name string) (Database, error)
+	// Series are the numbers of the queues of a database, also while nothing serves it; nil for a database that no app uses.
+	Series(database string) *series.Recorder
 	// Manifests are those of the versions that run, by name of the app.
 	Manifests() []*app.Manifest
 }

@@ -1,4 +1,4 @@
-package operate
+package look
 
 import (
 	"context"
@@ -13,37 +13,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
-
-// State is what a message waits for.
-type State string
-
-// The states of a message. Any, which no message has, asks Peek for all of them.
-const (
-	Any      State = ""
-	Visible  State = "visible"
-	Delayed  State = "delayed"
-	InFlight State = "in_flight"
-)
-
-// Message is a message as an operator sees it.
-type Message struct {
-	ID    queue.ID
-	State State
-	// Attempts counts the deliveries that spent a retry, Losses those in a row in which the process died.
-	Attempts int
-	Losses   int
-	SentAt   time.Time
-	// VisibleAt is from when on it may be delivered: the send time, or the end of its delay.
-	VisibleAt time.Time
-	Format    queue.Format
-	// Size is that of Body, in bytes.
-	Size int
-	Body []byte
-	// Source is the queue that a dead letter came from, and Reason why its last delivery there failed; "" where it is not
-	// known, and for other messages.
-	Source string
-	Reason string
-}
 
 // PeekOptions say what to look at. The zero value is the first page of everything.
 type PeekOptions struct {
@@ -67,16 +36,16 @@ type Page struct {
 // Peek returns a page of the messages of a queue. What SQL enqueued is in it after it was accepted, which a running broker
 // does within a second. Messages that are sent, settled or retried between two pages may be on none of them or on both.
 // Faults: Invalid for a bad cursor or state; Unavailable when the database does not answer in time.
-func (o *Operator) Peek(ctx context.Context, queueName string, p PeekOptions) (Page, error) {
-	q, err := o.o.Book.Named(queueName)
+func (k *Looker) Peek(ctx context.Context, queueName string, p PeekOptions) (Page, error) {
+	q, err := k.book.Named(queueName)
 	if err != nil {
 		return Page{}, err
 	}
-	l := look{o: o, q: q, state: p.State, rows: bound(p.Rows, queue.PeekRows), bytes: bound(p.Bytes, queue.PeekBytes), now: time.Now()}
+	l := look{k: k, q: q, state: p.State, rows: bound(p.Rows, queue.PeekRows), bytes: bound(p.Bytes, queue.PeekBytes), now: time.Now()}
 	if err := l.begin(p.Cursor); err != nil {
 		return Page{}, err
 	}
-	unlock, err := o.lockLooks(ctx)
+	unlock, err := k.Lock(ctx)
 	if err != nil {
 		return Page{}, err
 	}
@@ -86,7 +55,7 @@ func (o *Operator) Peek(ctx context.Context, queueName string, p PeekOptions) (P
 		if err != nil {
 			return Page{}, fmt.Errorf("look at queue %s: %w", q.Name, err)
 		}
-		messages, err := o.messages(ctx, q, l.heads, l.now)
+		messages, err := k.messages(ctx, q, l.heads, l.now)
 		switch {
 		case err != nil:
 			return Page{}, fmt.Errorf("look at queue %s: %w", q.Name, err)
@@ -99,40 +68,6 @@ func (o *Operator) Peek(ctx context.Context, queueName string, p PeekOptions) (P
 	}
 }
 
-// Message returns one message of a queue. Fault: NotFound (CodeMessageNotFound).
-func (o *Operator) Message(ctx context.Context, queueName string, id queue.ID) (Message, error) {
-	q, err := o.o.Book.Named(queueName)
-	if err != nil {
-		return Message{}, err
-	}
-	unlock, err := o.lockLooks(ctx)
-	if err != nil {
-		return Message{}, err
-	}
-	defer unlock()
-	heads, err := o.find(ctx, q, []queue.ID{id})
-	if err != nil {
-		return Message{}, err
-	}
-	messages, err := o.messages(ctx, q, heads, time.Now())
-	switch {
-	case err != nil:
-		return Message{}, err
-	case len(messages) == 0:
-		return Message{}, fault.New(fault.NotFound, CodeMessageNotFound, "queue %q has no message %s", q.Name, id)
-	}
-	return messages[0], nil
-}
-
-func (o *Operator) lockLooks(ctx context.Context) (unlock func(), err error) {
-	select {
-	case o.looks <- struct{}{}:
-		return func() { <-o.looks }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 func bound(asked, most int) int {
 	if asked <= 0 {
 		return most
@@ -140,86 +75,9 @@ func bound(asked, most int) int {
 	return min(asked, most)
 }
 
-// find looks messages up by ID, without those that were purged.
-func (o *Operator) find(ctx context.Context, q *backlog.Queue, ids []queue.ID) ([]store.Head, error) {
-	accepted := make([]int64, 0, len(ids))
-	for _, id := range ids {
-		if id.Store() == o.o.Book.Database() {
-			accepted = append(accepted, id.Seq())
-		}
-	}
-	if len(accepted) == 0 {
-		return nil, nil
-	}
-	heads, err := o.o.Store.Find(ctx, q.ID, accepted)
-	if err != nil {
-		return nil, fmt.Errorf("find messages of queue %s: %w", q.Name, err)
-	}
-	floor := q.Standing(time.Now()).Floor
-	kept := heads[:0]
-	for i := range heads {
-		if heads[i].Seq >= floor {
-			kept = append(kept, heads[i])
-		}
-	}
-	return kept, nil
-}
-
-// messages adds to heads what a person wants to know. Those that were settled meanwhile are left out.
-func (o *Operator) messages(ctx context.Context, q *backlog.Queue, heads []store.Head, now time.Time) ([]Message, error) {
-	if len(heads) == 0 {
-		return nil, nil
-	}
-	seqs := make([]int64, len(heads))
-	for i := range heads {
-		seqs[i] = heads[i].Seq
-	}
-	bodies, err := o.o.Store.Bodies(ctx, q.ID, seqs)
-	if err != nil {
-		return nil, err
-	}
-	flying := map[int64]struct{}{}
-	for _, f := range q.InFlight() {
-		flying[f.Seq] = struct{}{}
-	}
-	list := make([]Message, 0, len(heads))
-	for i := range heads {
-		h := &heads[i]
-		body, ok := bodies[h.Seq]
-		if !ok {
-			continue
-		}
-		m := Message{
-			ID: o.id(h), State: Visible, Attempts: int(h.Failures), Losses: int(h.Losses), SentAt: time.UnixMilli(h.SentAt),
-			VisibleAt: time.UnixMilli(h.SentAt), Format: h.Format, Size: h.Bytes, Body: body, Reason: h.Reason,
-		}
-		if h.VisibleAt > 0 {
-			m.VisibleAt = time.UnixMilli(h.VisibleAt)
-		}
-		if _, ok := flying[h.Seq]; ok {
-			m.State = InFlight
-		} else if m.VisibleAt.After(now) {
-			m.State = Delayed
-		}
-		if source := o.o.Book.Numbered(h.Source); source != nil {
-			m.Source = source.Name
-		}
-		list = append(list, m)
-	}
-	return list, nil
-}
-
-// id is the ID of a message.
-func (o *Operator) id(h *store.Head) queue.ID {
-	if h.Origin != 0 {
-		return queue.NewID(o.o.Book.Database(), h.Origin)
-	}
-	return queue.NewID(o.o.Book.Database(), h.Seq)
-}
-
 // look is one call of Peek.
 type look struct {
-	o           *Operator
+	k           *Looker
 	q           *backlog.Queue
 	state       State
 	rows, bytes int
@@ -271,7 +129,7 @@ func (l *look) step(ctx context.Context) (more bool, err error) {
 	var ready, due []store.Head
 	if l.state != Delayed {
 		after := max(readyAfter(l.at), standing.Ready-1, standing.Floor-1)
-		if ready, err = l.o.o.Store.ListReady(ctx, l.q.ID, after, math.MaxInt64, l.rows); err != nil {
+		if ready, err = l.k.store.ListReady(ctx, l.q.ID, after, math.MaxInt64, l.rows); err != nil {
 			return false, err
 		}
 	}
@@ -288,7 +146,7 @@ func (l *look) step(ctx context.Context) (more bool, err error) {
 		upTo = l.now.UnixMilli()
 	case Any, InFlight:
 	}
-	if due, err = l.o.o.Store.ListDue(ctx, l.q.ID, after, upTo, l.rows); err != nil {
+	if due, err = l.k.store.ListDue(ctx, l.q.ID, after, upTo, l.rows); err != nil {
 		return false, err
 	}
 	cut := l.merge(ready, due, standing.Floor)
@@ -371,7 +229,7 @@ func (l *look) stepFlying(ctx context.Context) (more bool, err error) {
 	if len(accepted) == 0 {
 		return false, nil
 	}
-	found, err := l.o.o.Store.Find(ctx, l.q.ID, accepted)
+	found, err := l.k.store.Find(ctx, l.q.ID, accepted)
 	if err != nil {
 		return false, err
 	}
