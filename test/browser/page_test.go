@@ -219,6 +219,22 @@ func TestRollBack(t *testing.T) {
 	b.until(says("#events", "ada went back to version 1"))
 }
 
+func TestScheduledRuns(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", ""})
+	b := w.open()
+	b.signIn(w.token("ada", "crawler", access.Deploy), "/apps/crawler/scheduled")
+	if got := b.text("#cron-rows"); !strings.HasPrefix(got, "0 7 * * * at 07:00, every day in 3 h none yet waits Run now") {
+		t.Errorf("the cron is %q", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[id="act.cron.0"]`)))
+	b.until(says("dialog", "runlot cron run '0 7 * * *' --app crawler"))
+	b.do(chromedp.Click(chromedp.CSS("dialog .primary")))
+	b.until(says("#notice", "0 7 * * * ran: ok") + ` && ` + says("#run-rows", "by hand"))
+	b.visit("/apps/crawler/scheduled?outcome=failed")
+	b.until(says("#runs", "No run matches"))
+}
+
 func TestATokenThatReadsChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.deploy("crawler", "first", [2]string{"jobs", ""})
@@ -344,7 +360,7 @@ func TestAccessibilityRules(t *testing.T) {
 	check("/queues", "dark", 1440)
 	opened := furnish(w)
 	for _, path := range []string{
-		"/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/databases/main/queues/jobs",
+		"/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
 		"/queues?ask=pause&on=main/jobs",
 	} {
 		check(path, "light", 1440)

@@ -29,8 +29,11 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/dashboard"
 )
@@ -71,23 +74,28 @@ func (f *fleet) Apps(context.Context) (map[string]apps.Running, error) { return 
 // queues are the queues of one database, and what apps declare about them.
 type queues struct {
 	db        reach.Database
+	series    *series.Recorder
 	manifests []*app.Manifest
 }
 
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
+func (q *queues) Series(string) *series.Recorder { return q.series }
+
 func (q *queues) Database(context.Context, string) (reach.Database, error) { return q.db, nil }
 
 // world is an instance with its page.
 type world struct {
-	t      *testing.T
-	url    string
-	access *access.Keeper
-	fleet  *fleet
-	queues *queues
-	admin  *client.Client
-	server *httptest.Server
+	t         *testing.T
+	url       string
+	access    *access.Keeper
+	fleet     *fleet
+	queues    *queues
+	clockwork *clockwork
+	admin     *client.Client
+	mux       *http.ServeMux
+	server    *httptest.Server
 }
 
 func newWorld(t *testing.T) *world {
@@ -122,12 +130,12 @@ func newWorld(t *testing.T) *world {
 	})
 	<-b.Counted()
 	w := &world{
-		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
+		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, clockwork: &clockwork{}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.fleet, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.fleet, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
+		Instance: w.fleet, Queues: w.queues, Crons: w.clockwork, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
 	}))
 	page := dashboard.New(dashboard.Options{API: mux, Sealer: seal, Log: log})
 	t.Cleanup(page.Stop)
@@ -135,7 +143,7 @@ func newWorld(t *testing.T) *world {
 	w.server = httptest.NewServer(mux)
 	t.Cleanup(w.server.Close)
 	t.Cleanup(page.Stop)
-	w.url = w.server.URL
+	w.url, w.mux = w.server.URL, mux
 	if w.admin, err = client.New(w.url, w.token("admin", "", access.Admin)); err != nil {
 		t.Fatal(err)
 	}
@@ -274,4 +282,33 @@ func fine(queueName string, n int) *ledger.Record {
 func of(appName string, r *ledger.Record) *ledger.Record {
 	r.App = appName
 	return r
+}
+
+// clockwork has one cron in each app, whose runs go well when they are asked for by hand.
+type clockwork struct{ runs []schedule.Kept }
+
+const daily = "0 7 * * *"
+
+func (c *clockwork) Crons(context.Context, string) ([]crons.Cron, error) {
+	one := crons.Cron{Text: daily, Words: "at 07:00, every day", Next: time.Now().Add(3*time.Hour + time.Minute), State: schedule.State{Cron: daily}}
+	if len(c.runs) > 0 {
+		one.Standing.Last = &c.runs[0]
+	}
+	return []crons.Cron{one}, nil
+}
+
+func (c *clockwork) Runs(_ context.Context, f *schedule.Filter, limit int) ([]schedule.Kept, error) {
+	var list []schedule.Kept
+	for _, r := range c.runs {
+		if len(list) < limit && (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, r.Outcome)) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (c *clockwork) Fire(_ context.Context, appName, cron string, at time.Time) (*schedule.Record, error) {
+	r := schedule.Record{App: appName, Cron: cron, At: at, Attempt: 1, Node: "test", Start: time.Now(), Duration: 812 * time.Millisecond, Outcome: queue.OK, Manual: true}
+	c.runs = append([]schedule.Kept{{Record: r, ID: int64(len(c.runs) + 1)}}, c.runs...)
+	return &r, nil
 }

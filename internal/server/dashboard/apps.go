@@ -15,10 +15,11 @@ const (
 	sectionApps   = "apps"
 	sectionQueues = "queues"
 
-	tabOverview = "overview"
-	tabQueues   = "queues"
-	tabVersions = "versions"
-	tabLogs     = "logs"
+	tabOverview  = "overview"
+	tabQueues    = "queues"
+	tabScheduled = "scheduled"
+	tabVersions  = "versions"
+	tabLogs      = "logs"
 )
 
 // shownEvents is how many events an overview has.
@@ -57,14 +58,14 @@ type event struct {
 
 // verbs say what the kinds of event mean. One that is not here is shown as it is.
 var verbs = map[string]string{
-	"app.deleted": "deleted the app", "version.uploaded": "uploaded", "version.deployed": "deployed", "version.rolled_back": "went back to",
+	"app.deleted": "deleted the app", "cron.run": "ran", "version.uploaded": "uploaded", "version.deployed": "deployed", "version.rolled_back": "went back to",
 	"secret.put": "set the secret", "secret.deleted": "deleted the secret", "queue.paused": "paused", "queue.resumed": "resumed", "queue.purged": "purged",
 	"queue.redriven": "redrove", "queue.retention_set": "set the retention of", "messages.deleted": "deleted messages of", "messages.retried": "retried messages of",
 }
 
 // subjects are the details of an event that say what it is about, the best one first, with the word before each. The
 // others follow, but for ids that another detail names better.
-var subjects = []struct{ name, word string }{{"number", "version "}, {"queue", ""}, {"name", ""}, {"secret", ""}}
+var subjects = []struct{ name, word string }{{"number", "version "}, {"queue", ""}, {"name", ""}, {"secret", ""}, {"cron", ""}}
 
 func describe(e *client.Event) event {
 	out := event{Event: *e, What: verbs[e.Kind]}

@@ -73,12 +73,14 @@ func (d *Dashboard) routes() {
 	d.page("/queues", d.allQueues)
 	d.page("/apps/{app}", d.overview)
 	d.page("/apps/{app}/queues", d.appQueues)
+	d.page("/apps/{app}/scheduled", d.scheduled)
 	d.page("/apps/{app}/versions", d.versions)
 	d.page("/apps/{app}/logs", d.logs)
 	d.page("/databases/{database}/queues/{queue}", d.queue)
 	d.action("/databases/{database}/queues/{queue}/pause", d.pause)
 	d.action("/databases/{database}/queues/{queue}/resume", d.resume)
 	d.action("/apps/{app}/rollback", d.rollback)
+	d.action("/apps/{app}/run", d.runCron)
 	d.page("/", func(_ context.Context, v *visit) (*page, error) {
 		return nil, &client.Error{Status: http.StatusNotFound, Code: "page_unknown", Message: "there is no page " + v.r.URL.Path}
 	})

@@ -17,6 +17,8 @@ type queueRow struct {
 	Q  client.Queue
 	// Path is that of the queue's page, and Dead that of its dead-letter queue's; "" without one.
 	Path, Dead string
+	// Rates are how fast messages came and went of late; nil when that is not known.
+	Rates *client.QueueRates
 	// Ask is the address of the question whether to pause or resume; "" for those who may not.
 	Ask string
 	// May says that whoever looks changes things.
@@ -55,6 +57,9 @@ func age(q *client.Queue) time.Duration {
 	}
 	return time.Since(*q.Oldest)
 }
+
+// shownRates is how many points a sparkline has.
+const shownRates = 45
 
 // usage is what a database has used of its operations today.
 type usage struct {
@@ -95,7 +100,9 @@ func (d *Dashboard) queuesPage(ctx context.Context, v *visit, appName string) (*
 		return nil, err
 	}
 	shown := filterQueues(v, all)
-	table := queueTable(v, shown, appName)
+	// The table is of use without them.
+	rates, _ := v.api.Rates(ctx, appName, "", shownRates)
+	table := queueTable(v, shown, rates, appName)
 	used := usages(ctx, v, all)
 	data := map[string]any{
 		"App": appName, "Path": v.path(), "Table": table.Data, "Usage": used, "Batches": batches.data, "Find": v.q.Get("find"), "Total": len(all), "Kept": keep(v, "find"),
@@ -179,7 +186,7 @@ func newQueueRow(v *visit, q *client.Queue) *queueRow {
 }
 
 // queueTable draws a table of queues.
-func queueTable(v *visit, shown []client.Queue, appName string) fragment {
+func queueTable(v *visit, shown []client.Queue, rates []client.QueueRates, appName string) fragment {
 	by, descending := order(v)
 	var columns []column
 	for i := range orders {
@@ -198,10 +205,15 @@ func queueTable(v *visit, shown []client.Queue, appName string) fragment {
 		c.Sort = v.here("sort", next)
 		columns = append(columns, c)
 	}
+	known := map[[2]string]*client.QueueRates{}
+	for i := range rates {
+		known[[2]string{rates[i].Database, rates[i].Queue}] = &rates[i]
+	}
 	rows := make([]*queueRow, len(shown))
 	table := fragment{ID: "queues", Template: "queue-table", List: "queue-rows"}
 	for i := range shown {
 		rows[i] = newQueueRow(v, &shown[i])
+		rows[i].Rates = known[[2]string{shown[i].Database, shown[i].Name}]
 		rows[i].Shared = appName == "" || shown[i].Consumer != nil && shown[i].Consumer.App != appName
 		table.Parts = append(table.Parts, fragment{ID: rows[i].ID, Template: "queue-row", Data: rows[i]})
 	}

@@ -17,7 +17,7 @@ var sources embed.FS
 
 var templates = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 	"count": Count, "bytes": Bytes, "span": Span, "clock": clock, "iso": iso, "stamp": stamp, "path": url.PathEscape, "percent": percent,
-	"plural": plural, "quote": Quote, "share": share, "dict": dict, "short": short, "day": day,
+	"plural": plural, "quote": Quote, "share": share, "dict": dict, "short": short, "day": day, "points": Points, "most": Most, "rate": Rate, "last": last,
 }).ParseFS(sources, "templates/*.html"))
 
 // Write draws a template.
@@ -124,6 +124,14 @@ func short(id string) string {
 		return id
 	}
 	return id[:most]
+}
+
+// last is the newest of a list of rates; 0 of none.
+func last(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return values[len(values)-1]
 }
 
 // dict is a value with names, for a template that takes several things.

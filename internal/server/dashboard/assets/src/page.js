@@ -60,14 +60,15 @@ const arrange = ({ id, order, parts }) => {
 // ---- Times
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-const since = (iso) => {
-  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 1000));
+const since = (iso, ahead) => {
+  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 1000 * (ahead ? -1 : 1)));
   const [size, unit] = units.find(([size]) => seconds >= size * (size > 1 ? 2 : 1)) ?? [1, "s"];
   return `${Math.floor(seconds / size)}\u00a0${unit}`;
 };
 const tell = () => {
-  for (const time of document.querySelectorAll("time[data-ago], time[data-age]")) {
-    const text = time.hasAttribute("data-ago") ? `${since(time.dateTime)} ago` : since(time.dateTime);
+  for (const time of document.querySelectorAll("time[data-ago], time[data-age], time[data-in]")) {
+    const { ago, in: ahead } = time.dataset;
+    const text = ago !== undefined ? `${since(time.dateTime)} ago` : ahead !== undefined ? `in ${since(time.dateTime, true)}` : since(time.dateTime);
     if (time.textContent !== text) time.textContent = text;
   }
 };
