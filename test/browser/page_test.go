@@ -265,8 +265,8 @@ func TestATokenThatReadsChangesNothing(t *testing.T) {
 
 func TestThreeHundredQueues(t *testing.T) {
 	w := newWorld(t)
-	var names [][2]string
-	for i := range 300 {
+	names := make([][2]string, 0, 300)
+	for i := range cap(names) {
 		names = append(names, [2]string{fmt.Sprintf("queue-%03d", i), ""})
 	}
 	w.deploy("crawler", "many", names...)

@@ -168,7 +168,7 @@ func (w *world) token(name, appName string, role access.Role) string {
 }
 
 // deploy makes a version of an app live. Each pair of queues is one that it consumes, with its dead letters in the second.
-func (w *world) deploy(name, message string, consumed ...[2]string) *client.Version {
+func (w *world) deploy(name, message string, consumed ...[2]string) {
 	w.t.Helper()
 	type consumer struct {
 		Queue           string `json:"queue"`
@@ -178,8 +178,7 @@ func (w *world) deploy(name, message string, consumed ...[2]string) *client.Vers
 		Binding string `json:"binding"`
 		Queue   string `json:"queue"`
 	}
-	var consumers []consumer
-	var producers []producer
+	consumers, producers := make([]consumer, 0, len(consumed)), make([]producer, 0, len(consumed))
 	for _, c := range consumed {
 		consumers = append(consumers, consumer{c[0], c[1]})
 		producers = append(producers, producer{strings.ToUpper(strings.ReplaceAll(c[0], "-", "_")), c[0]})
@@ -206,7 +205,6 @@ func (w *world) deploy(name, message string, consumed ...[2]string) *client.Vers
 	}
 	w.queues.manifests = append(slices.DeleteFunc(w.queues.manifests, func(x *app.Manifest) bool { return x.Name == name }), m)
 	w.fleet.states[name] = apps.Running{State: "live", Since: time.Now(), Manifest: m, MemoryBytes: 48 << 20}
-	return &uploaded.Version
 }
 
 func (w *world) send(queueName string, n int, delay float64) {
@@ -222,14 +220,19 @@ func (w *world) send(queueName string, n int, delay float64) {
 	}
 }
 
-// batch records a batch and returns its id, once it can be read.
-func (w *world) batch(r *ledger.Record, lines ...ledger.Line) string {
-	w.t.Helper()
+// tell records a batch.
+func (w *world) tell(r *ledger.Record, lines ...ledger.Line) {
 	r.Start = r.Start.Truncate(time.Microsecond)
 	for _, line := range lines {
 		w.queues.db.Records.Log(r.Delivery, line)
 	}
 	w.queues.db.Records.Batch(r)
+}
+
+// batch records a batch and returns its id, once it can be read.
+func (w *world) batch(r *ledger.Record, lines ...ledger.Line) string {
+	w.t.Helper()
+	w.tell(r, lines...)
 	ctx, cancel := context.WithTimeout(w.t.Context(), waitTime)
 	defer cancel()
 	for {

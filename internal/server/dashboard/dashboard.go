@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -115,9 +116,7 @@ func (v *visit) may() bool { return v.who.Token.Role != "read" }
 // here is the address of this view with parameters changed: pairs of a name and a value, "" to leave it out.
 func (v *visit) here(pairs ...string) string {
 	q := url.Values{}
-	for name, values := range v.q {
-		q[name] = values
-	}
+	maps.Copy(q, v.q)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if q.Del(pairs[i]); pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])
@@ -230,7 +229,7 @@ func (d *Dashboard) page(path string, see look) {
 func ended(err error) error {
 	switch status(err) {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		return &live.Ended{Reason: err.Error()}
+		return &live.EndedError{Reason: err.Error()}
 	}
 	return err
 }
@@ -258,7 +257,7 @@ func (d *Dashboard) action(path string, do func(ctx context.Context, v *visit) (
 		default:
 			setNotice(w, r, &notice{Text: sentence(err), Bad: true})
 		}
-		http.Redirect(w, r, session.SafeNext(r.PostFormValue("next")), http.StatusSeeOther)
+		http.Redirect(w, r, session.SafeNext(r.PostFormValue("next")), http.StatusSeeOther) //nolint:gosec // G710: it stays on the page
 	})
 }
 

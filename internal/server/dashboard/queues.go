@@ -43,7 +43,7 @@ var orders = []struct {
 	number      bool
 	compare     func(x, y *client.Queue) int
 }{
-	{"name", "Queue", false, func(x, y *client.Queue) int { return 0 }},
+	{"name", "Queue", false, func(_, _ *client.Queue) int { return 0 }},
 	{"visible", "Visible", true, func(x, y *client.Queue) int { return cmp.Compare(x.Visible, y.Visible) }},
 	{"delayed", "Delayed", true, func(x, y *client.Queue) int { return cmp.Compare(x.Delayed, y.Delayed) }},
 	{"in_flight", "In flight", true, func(x, y *client.Queue) int { return cmp.Compare(x.InFlight, y.InFlight) }},
@@ -188,7 +188,7 @@ func newQueueRow(v *visit, q *client.Queue) *queueRow {
 // queueTable draws a table of queues.
 func queueTable(v *visit, shown []client.Queue, rates []client.QueueRates, appName string) fragment {
 	by, descending := order(v)
-	var columns []column
+	columns := make([]column, 0, len(orders))
 	for i := range orders {
 		o := &orders[i]
 		c := column{Name: o.name, Title: o.title, Number: o.number}
