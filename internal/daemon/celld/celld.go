@@ -23,6 +23,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/pulls"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
@@ -72,6 +73,16 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	defer closeTracer()
+	seal, err := sealer.Open(filepath.Join(data, keyFile))
+	if err != nil {
+		return err
+	}
+	leaseKey, err := seal.Derive("leases of pulled messages")
+	if err != nil {
+		return err
+	}
+	puller := pulls.New(leaseKey)
+	defer puller.Wait()
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
 		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log},
@@ -82,10 +93,6 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer store.Close()
-	seal, err := sealer.Open(filepath.Join(data, keyFile))
-	if err != nil {
-		return err
-	}
 	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
 	defer f.stop()
 	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
@@ -107,9 +114,9 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Account: account, Log: s.Log,
 	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller}, ready)
 }
 
 // stopped is nil for an error that a stop during the start brought about: it is still a clean stop.
@@ -190,6 +197,7 @@ type doors struct {
 	fleet            *fleet
 	operators        http.Handler
 	page             *dashboard.Dashboard
+	pulls            *pulls.Keeper
 }
 
 // serve answers until ctx ends.
@@ -197,6 +205,8 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	public := ingress.NewServer(d.router(), s.Log)
 	operator := ingress.NewServer(d.operators, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
+	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
+	operator.RegisterOnShutdown(d.page.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{
@@ -220,7 +230,6 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")
 	stopParking()
-	d.page.Stop()
 	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
 	var stopping sync.WaitGroup

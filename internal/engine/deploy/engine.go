@@ -193,6 +193,11 @@ func (e *Engine) Deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		return nil, err
 	}
 	defer done()
+	return e.deploy(ctx, r)
+}
+
+// deploy is Deploy, in the caller's turn.
+func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 	a, err := e.o.Store.App(ctx, r.App)
 	if err != nil {
 		return nil, err

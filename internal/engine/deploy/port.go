@@ -91,6 +91,22 @@ const (
 	EventSecretDeleted = "secret.deleted"
 )
 
+// The kinds of event of queues. Sends and looks leave none.
+const (
+	EventQueuePaused     = "queue.paused"
+	EventQueueResumed    = "queue.resumed"
+	EventRetentionSet    = "queue.retention_set"
+	EventDelaySet        = "queue.delay_set"
+	EventQueuePurged     = "queue.purged"
+	EventQueueRedriven   = "queue.redriven"
+	EventQueueCreated    = "queue.created"
+	EventQueueDeleted    = "queue.deleted"
+	EventConsumerSet     = "consumer.set"
+	EventConsumerRemoved = "consumer.removed"
+	EventMessagesDeleted = "messages.deleted"
+	EventMessagesRetried = "messages.retried"
+)
+
 // Codes of the faults of a Store.
 const (
 	CodeAppUnknown     = "app_unknown"

@@ -43,6 +43,8 @@ type world struct {
 	api    *cloudflare.API
 	access *access.Keeper
 	engine *deploy.Engine
+	store  deploy.Store
+	queues *brokers
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,9 +60,19 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log})}
-	w.api = cloudflare.New(cloudflare.Options{Deploy: w.engine, Versions: store, Access: w.access, Account: "local", Log: log})
+	w := &world{
+		t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log}), store: store,
+		queues: &brokers{},
+	}
+	w.api = w.over(w.access)
 	return w
+}
+
+// over is an API that knows the tokens of a keeper.
+func (w *world) over(keeper *access.Keeper) *cloudflare.API {
+	return cloudflare.New(cloudflare.Options{
+		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 func (w *world) token(role access.Role, appName string) string {

@@ -163,6 +163,20 @@ var sections = []section{
 		},
 	},
 	{
+		title: "Consumers over HTTP",
+		limits: []limit{
+			{"DefaultPull", queue.DefaultPull, messages, "whoever pulls: those of a pull that names no number"},
+			{"MinVisibility", queue.MinVisibility, "", "the database: the shortest lease of a pulled message"},
+			{"DefaultVisibility", queue.DefaultVisibility, "", "other consumers: the lease of a pull that names none"},
+			{"MaxVisibility", queue.MaxVisibility, "", "other consumers: the longest lease"},
+			{"MaxPullWait", queue.MaxPullWait, "", "connections: how long a pull may wait for a message"},
+			{"PullWaiting", queue.PullWaiting, calls + " a database", "connections: pulls that wait at a time"},
+			{"PullHeld", queue.PullHeld, messages + " a queue", "memory: those that are pulled and not settled"},
+			{"PullHeldBytes", queue.PullHeldBytes, bytesUnit + " a database", "memory: their bodies; a pull that begins below it may go past it"},
+			{"PullAnswers", queue.PullAnswers, messages, "memory: acks and retries of one call"},
+		},
+	},
+	{
 		title: "Records of batches",
 		intro: "What is kept of each batch, in the queue's database. They are not settings.",
 		limits: []limit{
