@@ -29,9 +29,11 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/dashboard"
 )
@@ -73,26 +75,28 @@ func (f *fleet) Apps(context.Context) (map[string]apps.Running, error) { return 
 // queues are the queues of one database, and what apps declare about them.
 type queues struct {
 	db        reach.Database
+	series    *series.Recorder
 	manifests []*app.Manifest
 }
-
-func (*queues) Series(string) *series.Recorder { return nil }
 
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
+func (q *queues) Series(string) *series.Recorder { return q.series }
 
 func (q *queues) Database(context.Context, string) (reach.Database, error) { return q.db, nil }
 
 // world is an instance with its page.
 type world struct {
-	t      *testing.T
-	url    string
-	access *access.Keeper
-	fleet  *fleet
-	queues *queues
-	admin  *client.Client
-	server *httptest.Server
+	t         *testing.T
+	url       string
+	access    *access.Keeper
+	fleet     *fleet
+	queues    *queues
+	clockwork *clockwork
+	admin     *client.Client
+	mux       *http.ServeMux
+	server    *httptest.Server
 }
 
 func newWorld(t *testing.T) *world {
@@ -127,12 +131,12 @@ func newWorld(t *testing.T) *world {
 	})
 	<-b.Counted()
 	w := &world{
-		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
+		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, clockwork: &clockwork{}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.fleet, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.fleet, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
+		Instance: w.fleet, Queues: w.queues, Crons: w.clockwork, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
 	}))
 	page := dashboard.New(dashboard.Options{API: mux, Sealer: seal, Log: log})
 	t.Cleanup(page.Stop)
@@ -140,7 +144,7 @@ func newWorld(t *testing.T) *world {
 	w.server = httptest.NewServer(mux)
 	t.Cleanup(w.server.Close)
 	t.Cleanup(page.Stop)
-	w.url = w.server.URL
+	w.url, w.mux = w.server.URL, mux
 	if w.admin, err = client.New(w.url, w.token("admin", "", access.Admin)); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +169,7 @@ func (w *world) token(name, appName string, role access.Role) string {
 }
 
 // deploy makes a version of an app live. Each pair of queues is one that it consumes, with its dead letters in the second.
-func (w *world) deploy(name, message string, consumed ...[2]string) *client.Version {
+func (w *world) deploy(name, message string, consumed ...[2]string) {
 	w.t.Helper()
 	type consumer struct {
 		Queue           string `json:"queue"`
@@ -175,8 +179,7 @@ func (w *world) deploy(name, message string, consumed ...[2]string) *client.Vers
 		Binding string `json:"binding"`
 		Queue   string `json:"queue"`
 	}
-	var consumers []consumer
-	var producers []producer
+	consumers, producers := make([]consumer, 0, len(consumed)), make([]producer, 0, len(consumed))
 	for _, c := range consumed {
 		consumers = append(consumers, consumer{c[0], c[1]})
 		producers = append(producers, producer{strings.ToUpper(strings.ReplaceAll(c[0], "-", "_")), c[0]})
@@ -203,7 +206,6 @@ func (w *world) deploy(name, message string, consumed ...[2]string) *client.Vers
 	}
 	w.queues.manifests = append(slices.DeleteFunc(w.queues.manifests, func(x *app.Manifest) bool { return x.Name == name }), m)
 	w.fleet.states[name] = apps.Running{State: "live", Since: time.Now(), Manifest: m, MemoryBytes: 48 << 20}
-	return &uploaded.Version
 }
 
 func (w *world) send(queueName string, n int, delay float64) {
@@ -219,14 +221,19 @@ func (w *world) send(queueName string, n int, delay float64) {
 	}
 }
 
-// batch records a batch and returns its id, once it can be read.
-func (w *world) batch(r *ledger.Record, lines ...ledger.Line) string {
-	w.t.Helper()
+// tell records a batch.
+func (w *world) tell(r *ledger.Record, lines ...ledger.Line) {
 	r.Start = r.Start.Truncate(time.Microsecond)
 	for _, line := range lines {
 		w.queues.db.Records.Log(r.Delivery, line)
 	}
 	w.queues.db.Records.Batch(r)
+}
+
+// batch records a batch and returns its id, once it can be read.
+func (w *world) batch(r *ledger.Record, lines ...ledger.Line) string {
+	w.t.Helper()
+	w.tell(r, lines...)
 	ctx, cancel := context.WithTimeout(w.t.Context(), waitTime)
 	defer cancel()
 	for {
@@ -273,4 +280,39 @@ func fine(queueName string, n int) *ledger.Record {
 		ID: ledger.ID{Queue: queueName}, App: "crawler", Version: "5f0c1d2e3b4a", Delivery: delivery(), Start: time.Now().Add(-time.Second),
 		Duration: 41 * time.Millisecond, Outcome: queue.OK, Delivered: n, Acked: n,
 	}
+}
+
+// of makes it the record of a batch that another app took.
+func of(appName string, r *ledger.Record) *ledger.Record {
+	r.App = appName
+	return r
+}
+
+// clockwork has one cron in each app, whose runs go well when they are asked for by hand.
+type clockwork struct{ runs []schedule.Kept }
+
+const daily = "0 7 * * *"
+
+func (c *clockwork) Crons(context.Context, string) ([]crons.Cron, error) {
+	one := crons.Cron{Text: daily, Words: "at 07:00, every day", Next: time.Now().Add(3*time.Hour + time.Minute), State: schedule.State{Cron: daily}}
+	if len(c.runs) > 0 {
+		one.Standing.Last = &c.runs[0]
+	}
+	return []crons.Cron{one}, nil
+}
+
+func (c *clockwork) Runs(_ context.Context, f *schedule.Filter, limit int) ([]schedule.Kept, error) {
+	var list []schedule.Kept
+	for _, r := range c.runs {
+		if len(list) < limit && (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, r.Outcome)) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (c *clockwork) Fire(_ context.Context, appName, cron string, at time.Time) (*schedule.Record, error) {
+	r := schedule.Record{App: appName, Cron: cron, At: at, Attempt: 1, Node: "test", Start: time.Now(), Duration: 812 * time.Millisecond, Outcome: queue.OK, Manual: true}
+	c.runs = append([]schedule.Kept{{Record: r, ID: int64(len(c.runs) + 1)}}, c.runs...)
+	return &r, nil
 }

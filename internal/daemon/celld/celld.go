@@ -37,6 +37,7 @@ import (
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
+	"github.com/runlot/runlot/internal/server/dashboard"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
 
@@ -131,22 +132,26 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
-	calls := &numbers.APICalls{}
+	counted := &numbers.APICalls{}
 	facts := func() *prometheus.Facts {
 		known := f.facts(s.Version)
-		known.Calls, known.Pools = calls.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
-	handler.Handle("/", api.New(api.Options{
+	calls := api.New(api.Options{
 		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background,
-		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: calls.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
-	}))
+	})
+	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
+	handler.Handle(api.Prefix, calls)
+	handler.Handle(api.MetricsPath, calls)
+	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Account: account, Log: s.Log,
 	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler, pulls: puller, holder: holder}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -244,7 +249,8 @@ func listen(ctx context.Context, s *Settings, folder *state.Folder) (public, ope
 type doors struct {
 	public, operator net.Listener
 	fleet            *fleet
-	api              http.Handler
+	operators        http.Handler
+	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
@@ -253,9 +259,10 @@ type doors struct {
 // serve answers until ctx ends.
 func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	public := ingress.NewServer(d.router(), s.Log)
-	operator := ingress.NewServer(d.api, s.Log)
+	operator := ingress.NewServer(d.operators, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
-	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up
+	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
+	operator.RegisterOnShutdown(d.page.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{

@@ -51,6 +51,12 @@ type API struct {
 	door *endpoint.Door
 }
 
+// Prefix is the beginning of the paths of all calls, and MetricsPath is where the numbers for Prometheus are.
+const (
+	Prefix      = "/v1/"
+	MetricsPath = "/metrics"
+)
+
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()
@@ -98,7 +104,7 @@ func (a *API) serveMetrics() {
 	if a.o.Metrics == nil {
 		return
 	}
-	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+	a.mux.HandleFunc("GET "+MetricsPath, func(w http.ResponseWriter, r *http.Request) {
 		token, err := a.door.Identify(r.Context(), r.Header.Get("Authorization"))
 		if err == nil {
 			err = token.Allow(access.Read, "")

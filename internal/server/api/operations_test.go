@@ -89,7 +89,7 @@ func TestOperationsThroughTheAPI(t *testing.T) {
 	if _, err := c.Send(ctx, "db", "jobs", drafts(`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`)); err != nil {
 		t.Fatal(err)
 	}
-	kill(t, b, "jobs", 4)
+	kill(t, b, 4)
 	start := client.StartOperation{Kind: "redrive", Database: "db", Queue: "jobs-dead", Filter: "body.n>2  source:jobs"}
 	o, err := c.StartOperation(ctx, &start)
 	o = ended(t, c, o, err)
@@ -177,7 +177,7 @@ func TestEditedRedriveAndHistoryThroughTheAPI(t *testing.T) {
 	if _, err := c.Send(ctx, "db", "jobs", drafts(`{"url":"x"}`)); err != nil {
 		t.Fatal(err)
 	}
-	kill(t, b, "jobs", 1)
+	kill(t, b, 1)
 	page, err := c.Peek(ctx, "db", "jobs-dead", "", "", 0)
 	if err != nil {
 		t.Fatal(err)

@@ -86,9 +86,10 @@ func (w *world) serve() (*broker.Broker, *ledger.Ledger) {
 	return b, records
 }
 
-// kill moves all that is visible in a queue to its dead-letter queue.
-func kill(t *testing.T, b *broker.Broker, name string, n int) {
+// kill moves n messages of the queue jobs to its dead-letter queue.
+func kill(t *testing.T, b *broker.Broker, n int) {
 	t.Helper()
+	const name = "jobs"
 	lane, err := b.Lane(name)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestMessagesThroughTheAPI(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 
-	kill(t, b, "jobs", 3)
+	kill(t, b, 3)
 	list, err := c.Queues(ctx, "")
 	if err != nil || len(list) != 4 || list[0].Name != "jobs" || list[0].DeadLetters != 3 || list[1].Name != "jobs-dead" ||
 		list[1].DeadLettersOf[0] != "jobs" || list[2].Producers[0].App != "mail" {
@@ -231,7 +232,7 @@ func TestARedriveStopsWithItsCaller(t *testing.T) {
 	if _, err := b.Send(t.Context(), "jobs", list); err != nil {
 		t.Fatal(err)
 	}
-	kill(t, b, "jobs", n)
+	kill(t, b, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// One message a step, and a second between two.

@@ -15,10 +15,11 @@ const (
 	sectionApps   = "apps"
 	sectionQueues = "queues"
 
-	tabOverview = "overview"
-	tabQueues   = "queues"
-	tabVersions = "versions"
-	tabLogs     = "logs"
+	tabOverview  = "overview"
+	tabQueues    = "queues"
+	tabScheduled = "scheduled"
+	tabVersions  = "versions"
+	tabLogs      = "logs"
 )
 
 // shownEvents is how many events an overview has.
@@ -57,20 +58,34 @@ type event struct {
 
 // verbs say what the kinds of event mean. One that is not here is shown as it is.
 var verbs = map[string]string{
-	"app.created": "created the app", "app.deleted": "deleted the app", "version.uploaded": "uploaded a version", "version.deployed": "deployed",
-	"version.rolled_back": "rolled back", "secret.put": "set a secret", "secret.deleted": "deleted a secret", "queue.paused": "paused a queue",
-	"queue.resumed": "resumed a queue", "queue.purged": "purged a queue", "queue.redriven": "redrove a queue",
-	"queue.retention_set": "set the retention of a queue", "messages.deleted": "deleted messages", "messages.retried": "retried messages",
+	"app.deleted": "deleted the app", "cron.run": "ran", "version.uploaded": "uploaded", "version.deployed": "deployed", "version.rolled_back": "went back to",
+	"secret.put": "set the secret", "secret.deleted": "deleted the secret", "queue.paused": "paused", "queue.resumed": "resumed", "queue.purged": "purged",
+	"queue.redriven": "redrove", "queue.retention_set": "set the retention of", "messages.deleted": "deleted messages of", "messages.retried": "retried messages of",
 }
+
+// subjects are the details of an event that say what it is about, the best one first, with the word before each. The
+// others follow, but for ids that another detail names better.
+var subjects = []struct{ name, word string }{{"number", "version "}, {"queue", ""}, {"name", ""}, {"secret", ""}, {"cron", ""}}
 
 func describe(e *client.Event) event {
 	out := event{Event: *e, What: verbs[e.Kind]}
 	if out.What == "" {
 		out.What = e.Kind
 	}
+	used := map[string]bool{"version": true, "message": true}
+	for _, s := range subjects {
+		if value := e.Detail[s.name]; value != "" {
+			out.What += " " + s.word + value
+			used[s.name] = true
+			break
+		}
+	}
 	var about []string
+	if text := e.Detail["message"]; text != "" {
+		about = append(about, text)
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {
-		if value := e.Detail[name]; value != "" && name != "id" && name != "digest" {
+		if value := e.Detail[name]; value != "" && !used[name] {
 			about = append(about, name+" "+value)
 		}
 	}

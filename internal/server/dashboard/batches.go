@@ -28,8 +28,8 @@ type batchRow struct {
 	Command string
 	// Queue is the path of the queue's page.
 	Queue string
-	// Lines has the table show what was logged.
-	Lines bool
+	// One says that the table has batches of one queue only.
+	One bool
 }
 
 // Why says in a line why a batch did not end well.
@@ -57,7 +57,8 @@ type batchTable struct {
 
 // batchTable shows the batches that a filter and the parameters queue and outcome leave. Queues are those to choose from.
 func (d *Dashboard) batchTable(ctx context.Context, v *visit, f *client.BatchFilter, queues []client.Queue) (*batchTable, error) {
-	if f.Queue == "" {
+	one := f.Queue != ""
+	if !one {
 		f.Queue = v.q.Get("queue")
 	}
 	outcome := v.q.Get("outcome")
@@ -93,17 +94,18 @@ func (d *Dashboard) batchTable(ctx context.Context, v *visit, f *client.BatchFil
 		}
 	}
 	for _, row := range rows {
+		row.One = one
 		table.Parts = append(table.Parts, fragment{ID: row.ID, Template: "batch-row", Data: row})
 	}
 	filtered := v.q.Get("outcome") != "" || v.q.Get("queue") != ""
-	table.Data = map[string]any{"Rows": rows, "Filtered": filtered, "Clear": v.here("outcome", "", "queue", "", "cursor", "") + "#batches"}
+	table.Data = map[string]any{"Rows": rows, "Filtered": filtered, "One": one, "Clear": v.here("outcome", "", "queue", "", "cursor", "") + "#batches"}
 	names := make([]string, 0, len(queues))
 	for i := range queues {
 		names = append(names, queues[i].Name)
 	}
 	slices.Sort(names)
 	data := map[string]any{
-		"Table": table.Data, "Queues": slices.Compact(names), "Queue": v.q.Get("queue"), "Outcomes": outcomes, "Outcome": f.Outcome,
+		"Table": table.Data, "Path": v.path(), "Queues": slices.Compact(names), "Queue": v.q.Get("queue"), "Outcomes": outcomes, "Outcome": f.Outcome,
 		"Kept": keep(v, "queue", "outcome", "cursor", "batch"), "Older": "", "Newest": "",
 	}
 	if list.Next != "" {

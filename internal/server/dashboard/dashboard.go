@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,12 +74,14 @@ func (d *Dashboard) routes() {
 	d.page("/queues", d.allQueues)
 	d.page("/apps/{app}", d.overview)
 	d.page("/apps/{app}/queues", d.appQueues)
+	d.page("/apps/{app}/scheduled", d.scheduled)
 	d.page("/apps/{app}/versions", d.versions)
 	d.page("/apps/{app}/logs", d.logs)
 	d.page("/databases/{database}/queues/{queue}", d.queue)
 	d.action("/databases/{database}/queues/{queue}/pause", d.pause)
 	d.action("/databases/{database}/queues/{queue}/resume", d.resume)
 	d.action("/apps/{app}/rollback", d.rollback)
+	d.action("/apps/{app}/run", d.runCron)
 	d.page("/", func(_ context.Context, v *visit) (*page, error) {
 		return nil, &client.Error{Status: http.StatusNotFound, Code: "page_unknown", Message: "there is no page " + v.r.URL.Path}
 	})
@@ -113,9 +116,7 @@ func (v *visit) may() bool { return v.who.Token.Role != "read" }
 // here is the address of this view with parameters changed: pairs of a name and a value, "" to leave it out.
 func (v *visit) here(pairs ...string) string {
 	q := url.Values{}
-	for name, values := range v.q {
-		q[name] = values
-	}
+	maps.Copy(q, v.q)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if q.Del(pairs[i]); pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])
@@ -228,7 +229,7 @@ func (d *Dashboard) page(path string, see look) {
 func ended(err error) error {
 	switch status(err) {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		return &live.Ended{Reason: err.Error()}
+		return &live.EndedError{Reason: err.Error()}
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func (d *Dashboard) action(path string, do func(ctx context.Context, v *visit) (
 		default:
 			setNotice(w, r, &notice{Text: sentence(err), Bad: true})
 		}
-		http.Redirect(w, r, session.SafeNext(r.PostFormValue("next")), http.StatusSeeOther)
+		http.Redirect(w, r, session.SafeNext(r.PostFormValue("next")), http.StatusSeeOther) //nolint:gosec // G710: it stays on the page
 	})
 }
 

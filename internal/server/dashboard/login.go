@@ -14,7 +14,7 @@ import (
 func (d *Dashboard) loginForm(w http.ResponseWriter, r *http.Request) {
 	next := session.SafeNext(r.URL.Query().Get("next"))
 	if v, err := d.visit(r); err == nil && v != nil {
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: SafeNext made it one of the page
 		return
 	}
 	d.showLogin(w, r, next, "", http.StatusOK)
@@ -51,7 +51,7 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		d.broken(w, r, err)
 		return
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: SafeNext made it one of the page
 }
 
 func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,7 @@ func setNotice(w http.ResponseWriter, r *http.Request, n *notice) {
 }
 
 func writeNotice(w http.ResponseWriter, r *http.Request, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: without TLS, as on the loopback, it cannot be Secure
 		Name: noticeCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: session.Secure(r), SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -17,8 +17,12 @@ type queueRow struct {
 	Q  client.Queue
 	// Path is that of the queue's page, and Dead that of its dead-letter queue's; "" without one.
 	Path, Dead string
+	// Rates are how fast messages came and went of late; nil when that is not known.
+	Rates *client.QueueRates
 	// Ask is the address of the question whether to pause or resume; "" for those who may not.
 	Ask string
+	// May says that whoever looks changes things.
+	May bool
 	// Batches is the address of the queue's batches, in the same view.
 	Batches string
 	// Shared says that the table has queues of several databases, or of several apps.
@@ -39,7 +43,7 @@ var orders = []struct {
 	number      bool
 	compare     func(x, y *client.Queue) int
 }{
-	{"name", "Queue", false, func(x, y *client.Queue) int { return 0 }},
+	{"name", "Queue", false, func(_, _ *client.Queue) int { return 0 }},
 	{"visible", "Visible", true, func(x, y *client.Queue) int { return cmp.Compare(x.Visible, y.Visible) }},
 	{"delayed", "Delayed", true, func(x, y *client.Queue) int { return cmp.Compare(x.Delayed, y.Delayed) }},
 	{"in_flight", "In flight", true, func(x, y *client.Queue) int { return cmp.Compare(x.InFlight, y.InFlight) }},
@@ -53,6 +57,9 @@ func age(q *client.Queue) time.Duration {
 	}
 	return time.Since(*q.Oldest)
 }
+
+// shownRates is how many points a sparkline has.
+const shownRates = 45
 
 // usage is what a database has used of its operations today.
 type usage struct {
@@ -93,10 +100,12 @@ func (d *Dashboard) queuesPage(ctx context.Context, v *visit, appName string) (*
 		return nil, err
 	}
 	shown := filterQueues(v, all)
-	table := queueTable(v, shown, appName)
+	// The table is of use without them.
+	rates, _ := v.api.Rates(ctx, appName, "", shownRates)
+	table := queueTable(v, shown, rates, appName)
 	used := usages(ctx, v, all)
 	data := map[string]any{
-		"App": appName, "Table": table.Data, "Usage": used, "Batches": batches.data, "Find": v.q.Get("find"), "Total": len(all), "Kept": keep(v, "find"),
+		"App": appName, "Path": v.path(), "Table": table.Data, "Usage": used, "Batches": batches.data, "Find": v.q.Get("find"), "Total": len(all), "Kept": keep(v, "find"),
 		"Paused": v.q.Get("only") == "paused", "May": v.may(),
 	}
 	return &page{
@@ -161,11 +170,12 @@ func order(v *visit) (by string, descending bool) {
 }
 
 func newQueueRow(v *visit, q *client.Queue) *queueRow {
-	row := &queueRow{ID: "queue." + q.Database + "." + q.Name, Q: *q, Path: queuePath(q.Database, q.Name), Batches: v.here("queue", q.Name, "cursor", "", "batch", "") + "#batches"}
+	row := &queueRow{May: v.may(), ID: "queue." + q.Database + "." + q.Name, Q: *q, Path: queuePath(q.Database, q.Name), Batches: v.here("queue", q.Name, "cursor", "", "batch", "") + "#batches"}
 	if q.Consumer != nil && q.Consumer.DeadLetterQueue != "" {
 		row.Dead = queuePath(q.Database, q.Consumer.DeadLetterQueue)
 	}
-	if v.may() {
+	// Where nothing is delivered there is nothing to pause.
+	if v.may() && (q.Consumer != nil || q.PausedSince != nil) {
 		verb := "pause"
 		if q.PausedSince != nil {
 			verb = "resume"
@@ -176,9 +186,9 @@ func newQueueRow(v *visit, q *client.Queue) *queueRow {
 }
 
 // queueTable draws a table of queues.
-func queueTable(v *visit, shown []client.Queue, appName string) fragment {
+func queueTable(v *visit, shown []client.Queue, rates []client.QueueRates, appName string) fragment {
 	by, descending := order(v)
-	var columns []column
+	columns := make([]column, 0, len(orders))
 	for i := range orders {
 		o := &orders[i]
 		c := column{Name: o.name, Title: o.title, Number: o.number}
@@ -195,10 +205,15 @@ func queueTable(v *visit, shown []client.Queue, appName string) fragment {
 		c.Sort = v.here("sort", next)
 		columns = append(columns, c)
 	}
+	known := map[[2]string]*client.QueueRates{}
+	for i := range rates {
+		known[[2]string{rates[i].Database, rates[i].Queue}] = &rates[i]
+	}
 	rows := make([]*queueRow, len(shown))
 	table := fragment{ID: "queues", Template: "queue-table", List: "queue-rows"}
 	for i := range shown {
 		rows[i] = newQueueRow(v, &shown[i])
+		rows[i].Rates = known[[2]string{shown[i].Database, shown[i].Name}]
 		rows[i].Shared = appName == "" || shown[i].Consumer != nil && shown[i].Consumer.App != appName
 		table.Parts = append(table.Parts, fragment{ID: rows[i].ID, Template: "queue-row", Data: rows[i]})
 	}

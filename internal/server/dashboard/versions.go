@@ -18,6 +18,8 @@ type versionRow struct {
 	V  client.Version
 	// Ask is the address of the question whether to go back to it; "" for those who may not, and for the live one.
 	Ask string
+	// May says that whoever looks changes things.
+	May bool
 	// Newer says that it is newer than the live one.
 	Newer bool
 }
@@ -44,7 +46,7 @@ func (d *Dashboard) versions(ctx context.Context, v *visit) (*page, error) {
 	list := fragment{ID: "versions", Template: "version-list", List: "version-rows"}
 	rows := make([]*versionRow, len(versions))
 	for i := range versions {
-		rows[i] = &versionRow{ID: "version." + strconv.Itoa(versions[i].Number), V: versions[i], Newer: versions[i].Number > live}
+		rows[i] = &versionRow{May: v.may(), ID: "version." + strconv.Itoa(versions[i].Number), V: versions[i], Newer: versions[i].Number > live}
 		if v.may() && !versions[i].Live {
 			rows[i].Ask = v.here("ask", "rollback", "version", strconv.Itoa(versions[i].Number))
 		}

@@ -378,7 +378,7 @@ var sections = []section{
 			{"LiveStreams", queue.LiveStreams, "views", "CPU: views of the page that are kept up to date at a time; others say that they are not"},
 			{"LiveEvery", queue.LiveEvery, "", "CPU and the database: how often a view of the page is brought up to date at most"},
 			{"LiveBeat", queue.LiveBeat, "", "how often a view that does not change hears that it is the newest"},
-			{"PageBatches", queue.PageBatches, "batches", "the database: those of one view of the page"},
+			{"PageBatches", queue.PageBatches, records, "the database: those of one view of the page"},
 		},
 	},
 	{

@@ -76,7 +76,7 @@ func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", types[path.Ext(name)])
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		_, _ = w.Write(text)
+		_, _ = w.Write(text) //nolint:gosec // G705: the name is one of the manifest, and the file is this program's own
 		return
 	}
 	http.NotFound(w, r)

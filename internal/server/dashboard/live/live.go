@@ -31,11 +31,11 @@ type Fragment struct {
 	Parts []Fragment
 }
 
-// Ended is the error of a look after which there is no view any more: the browser is to load the page again.
-type Ended struct{ Reason string }
+// EndedError is the error of a look after which there is no view any more: the browser is to load the page again.
+type EndedError struct{ Reason string }
 
 // Error implements error.
-func (e *Ended) Error() string { return "the view has ended: " + e.Reason }
+func (e *EndedError) Error() string { return "the view has ended: " + e.Reason }
 
 // Hub bounds the streams of an instance, and ends them.
 type Hub struct {
@@ -69,7 +69,7 @@ const writeTime = 20 * time.Second
 const patience = 5
 
 // Serve sends what changes until the client goes away. Look returns the fragments of the view as they are now; an error
-// other than *Ended is told to the client, and the next look may be better. Status 503 says that there are too many
+// other than *EndedError is told to the client, and the next look may be better. Status 503 says that there are too many
 // streams.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, look func(ctx context.Context) ([]Fragment, error)) {
 	select {
@@ -134,7 +134,7 @@ type change struct {
 
 // tell sends what is new, and reports whether the stream goes on.
 func (s *stream) tell(fragments []Fragment, err error) bool {
-	if ended, ok := err.(*Ended); ok { //nolint:errorlint // a look returns it as it is
+	if ended, ok := err.(*EndedError); ok { //nolint:errorlint // a look returns it as it is
 		_ = s.send("ended", map[string]string{"reason": ended.Reason})
 		return false
 	}

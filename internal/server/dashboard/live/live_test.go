@@ -186,7 +186,7 @@ func TestStreamsAreBoundedAndEnd(t *testing.T) {
 func TestAViewThatEndedEndsItsStream(t *testing.T) {
 	w, h := &recorder{ResponseRecorder: httptest.NewRecorder()}, NewHub()
 	h.Serve(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody), func(context.Context) ([]Fragment, error) {
-		return nil, &Ended{"signed out"}
+		return nil, &EndedError{"signed out"}
 	})
 	if diff := cmp.Diff([]string{`ended {"reason":"signed out"}`}, w.take(t)); diff != "" {
 		t.Error(diff)

@@ -50,7 +50,7 @@ func (k *Keeper) Start(w http.ResponseWriter, r *http.Request, token string) err
 func (*Keeper) End(w http.ResponseWriter, r *http.Request) { set(w, r, "", -1) }
 
 func set(w http.ResponseWriter, r *http.Request, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: without TLS, as on the loopback, it cannot be Secure
 		Name: Cookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: Secure(r), SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -17,7 +17,7 @@ var sources embed.FS
 
 var templates = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 	"count": Count, "bytes": Bytes, "span": Span, "clock": clock, "iso": iso, "stamp": stamp, "path": url.PathEscape, "percent": percent,
-	"plural": plural, "quote": Quote, "share": share, "dict": dict, "short": short, "day": day,
+	"plural": plural, "quote": Quote, "share": share, "dict": dict, "short": short, "day": day, "points": Points, "most": Most, "rate": Rate, "last": last,
 }).ParseFS(sources, "templates/*.html"))
 
 // Write draws a template.
@@ -117,13 +117,21 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// short is the beginning of an id, by which people know it.
+// short is the beginning of an id that tells it from others: its first 8 digits alone are those of a time.
 func short(id string) string {
-	const most = 8
+	const most = 13
 	if len(id) <= most {
 		return id
 	}
 	return id[:most]
+}
+
+// last is the newest of a list of rates; 0 of none.
+func last(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return values[len(values)-1]
 }
 
 // dict is a value with names, for a template that takes several things.

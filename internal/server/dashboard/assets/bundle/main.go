@@ -42,7 +42,7 @@ func run(root string) error {
 	if len(result.Errors) > 0 {
 		return errors.New("the sources of the page cannot be bundled")
 	}
-	if err := clear(dist); err != nil {
+	if err := empty(dist); err != nil {
 		return err
 	}
 	names, err := manifest(result.Metafile)
@@ -58,8 +58,8 @@ func run(root string) error {
 	return os.WriteFile(filepath.Join(dist, assets.ManifestName), names, 0o600)
 }
 
-// clear removes what the last run left.
-func clear(dist string) error {
+// empty removes what the last run left.
+func empty(dist string) error {
 	entries, err := os.ReadDir(dist)
 	if err != nil {
 		return err

@@ -60,14 +60,15 @@ const arrange = ({ id, order, parts }) => {
 // ---- Times
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-const since = (iso) => {
-  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 1000));
+const since = (iso, ahead) => {
+  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 1000 * (ahead ? -1 : 1)));
   const [size, unit] = units.find(([size]) => seconds >= size * (size > 1 ? 2 : 1)) ?? [1, "s"];
   return `${Math.floor(seconds / size)}\u00a0${unit}`;
 };
 const tell = () => {
-  for (const time of document.querySelectorAll("time[data-ago], time[data-age]")) {
-    const text = time.hasAttribute("data-ago") ? `${since(time.dateTime)} ago` : since(time.dateTime);
+  for (const time of document.querySelectorAll("time[data-ago], time[data-age], time[data-in]")) {
+    const { ago, in: ahead } = time.dataset;
+    const text = ago !== undefined ? `${since(time.dateTime)} ago` : ahead !== undefined ? `in ${since(time.dateTime, true)}` : since(time.dateTime);
     if (time.textContent !== text) time.textContent = text;
   }
 };
@@ -239,9 +240,6 @@ document.addEventListener("htmx:before:swap", (event) => {
   for (const task of event.detail.tasks) if (task.swapSpec) task.swapSpec.show = undefined;
 });
 const settle = () => {
-  for (const control of document.querySelectorAll("#live, #theme, [data-copy]")) control.hidden = control.id === "live" && !view().dataset.live;
-  for (const button of document.querySelectorAll("[data-auto-hide]")) button.hidden = true;
-  for (const form of document.querySelectorAll('dialog form[method="post"]')) form.noValidate = true;
   tell();
   dialogs();
   connect();
@@ -261,4 +259,5 @@ document.addEventListener("htmx:error", () => {
   byId("notice")?.replaceChildren(Object.assign(document.createElement("p"), { className: "notice bad", textContent: "The server does not answer. Try again." }));
 });
 
+document.documentElement.classList.add("js");
 settle();
