@@ -15,11 +15,14 @@ import (
 	"sync"
 	"time"
 
+	memory "github.com/runlot/runlot/internal/adapter/memory/operations"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -55,9 +58,10 @@ func Read(ctx context.Context, folder string) (Door, bool) {
 
 // Desk is the API while it is served.
 type Desk struct {
-	server *http.Server
-	file   string
-	served sync.WaitGroup
+	server     *http.Server
+	background *operations.Engine
+	file       string
+	served     sync.WaitGroup
 }
 
 // Instance is what a program runs.
@@ -74,14 +78,18 @@ func Open(ctx context.Context, folder string, instance Instance, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
+	background, err := bulk.Start(ctx, &memory.Store{}, instance, nil, log)
+	if err != nil {
+		return nil, err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fault.New(fault.Environment, "cannot_listen", "no port of this machine is free for the commands about queues").WithCause(err)
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
-	d := &Desk{file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Version: "development", Account: "local", Log: log}),
+	d := &Desk{background: background, file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Operations: background, Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)
@@ -116,6 +124,7 @@ func (d *Desk) Close() {
 	_ = os.Remove(d.file)
 	_ = d.server.Close()
 	d.served.Wait()
+	d.background.Stop()
 }
 
 // tokens keeps tokens in memory. It implements access.Store.

@@ -258,7 +258,7 @@ func (e *Engine) steps(ctx context.Context, j *job) error {
 		}
 		failures = 0
 		e.mu.Lock()
-		j.op.Counts.add(&done)
+		j.op.add(&done)
 		j.op.Place = run.Place()
 		e.mu.Unlock()
 		if run.Over() {

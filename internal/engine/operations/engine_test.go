@@ -196,7 +196,7 @@ func TestTurns(t *testing.T) {
 		q := &queues{took: time.Second}
 		e := engine(t, &memory.Store{}, q)
 		defer e.Stop()
-		var ids []int64
+		ids := make([]int64, 0, 14)
 		for i := range 7 {
 			name := fmt.Sprint("q", i)
 			q.mu.Lock()

@@ -7,12 +7,15 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
+	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
 )
 
@@ -27,6 +30,10 @@ type Options struct {
 	Compile  apps.Compiler
 	Crons    crons.Instance
 	D1       d1.Databases
+	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
+	Replays replay.Options
+	// Operations is what goes on in the background.
+	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -47,13 +54,14 @@ type API struct {
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()
-	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Observe, o.Log)}
+	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Replays, o.Observe, o.Log)}
 	a.registerIdentity()
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
 	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
+	background.Register(a.door, to, o.Operations)
 	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}

@@ -5,6 +5,7 @@ package operations
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -25,9 +26,7 @@ func copied(o *operations.Operation) operations.Operation {
 	c := *o
 	c.IDs = slices.Clone(o.IDs)
 	c.Skipped = make(map[string]int64, len(o.Skipped))
-	for reason, n := range o.Skipped {
-		c.Skipped[reason] = n
-	}
+	maps.Copy(c.Skipped, o.Skipped)
 	return c
 }
 

@@ -35,7 +35,9 @@ type Message struct {
 	SentAt   time.Time
 	// VisibleAt is from when on it may be delivered: the send time, or the end of its delay.
 	VisibleAt time.Time
-	Format    queue.Format
+	// LeasedAt is since when it is in flight; zero in another state.
+	LeasedAt time.Time
+	Format   queue.Format
 	// Size is that of Body, in bytes.
 	Size int
 	Body []byte
@@ -140,9 +142,9 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 	if err != nil {
 		return nil, err
 	}
-	flying := map[int64]struct{}{}
+	flying := map[int64]time.Time{}
 	for _, f := range q.InFlight() {
-		flying[f.Seq] = struct{}{}
+		flying[f.Seq] = f.Since
 	}
 	list := make([]Message, 0, len(heads))
 	for i := range heads {
@@ -158,8 +160,8 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 		if h.VisibleAt > 0 {
 			m.VisibleAt = time.UnixMilli(h.VisibleAt)
 		}
-		if _, ok := flying[h.Seq]; ok {
-			m.State = InFlight
+		if since, ok := flying[h.Seq]; ok {
+			m.State, m.LeasedAt = InFlight, since
 		} else if m.VisibleAt.After(now) {
 			m.State = Delayed
 		}

@@ -54,6 +54,7 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 	rows := bound(o.Rows, queue.PeekRows)
 	bytes := 0
 	for len(found.Messages) < rows && found.Looked < queue.SearchLooked {
+		began := time.Now()
 		step, err := k.Step(ctx, q, o.Filter, at, math.MaxInt64, queue.SearchLooked-found.Looked)
 		if err != nil {
 			return Found{}, err
@@ -75,6 +76,7 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 		if bytes > queue.PeekBytes {
 			break
 		}
+		rest(ctx, time.Since(began))
 	}
 	found.Next = cursorOf(at, o.Filter)
 	return found, nil
@@ -126,6 +128,7 @@ func (k *Looker) Count(ctx context.Context, queueName string, f filter.Filter) (
 		return c, err
 	}
 	for at := int64(0); c.Looked < queue.CountLooked && c.Matched < queue.CountMatched; {
+		began := time.Now()
 		step, err := k.Step(ctx, q, f, at, math.MaxInt64, queue.CountLooked-c.Looked)
 		if err != nil {
 			return Counted{}, err
@@ -140,8 +143,20 @@ func (k *Looker) Count(ctx context.Context, queueName string, f filter.Filter) (
 			c.Complete = true
 			break
 		}
+		rest(ctx, time.Since(began))
 	}
 	return c, nil
+}
+
+// rest pauses as long as a step took, so that deliveries have half of the time to themselves. The next step finds the end of
+// ctx.
+func rest(ctx context.Context, took time.Duration) {
+	timer := time.NewTimer(min(took, queue.SearchTime))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // Step is what one step of a search found among messages with rising Seqs.

@@ -8,12 +8,15 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/look"
 )
 
-// State, Message, PeekOptions and Page are those of package look.
 type (
-	State       = look.State
-	Message     = look.Message
+	// State is that of package look.
+	State = look.State
+	// Message is that of package look.
+	Message = look.Message
+	// PeekOptions are those of package look.
 	PeekOptions = look.PeekOptions
-	Page        = look.Page
+	// Page is that of package look.
+	Page = look.Page
 )
 
 // The states of a message.

@@ -86,7 +86,7 @@ func add(t *testing.T, s operations.Store, database, queueName string) *operatio
 }
 
 func ids(list []operations.Operation) []int64 {
-	ids := []int64{}
+	ids := make([]int64, 0, len(list))
 	for i := range list {
 		ids = append(ids, list[i].ID)
 	}
@@ -124,7 +124,7 @@ func lists(t *testing.T, s operations.Store) {
 // forgets keeps the newest that ended, and every one that is open.
 func forgets(t *testing.T, s operations.Store) {
 	open := add(t, s, "db", "jobs")
-	var all []*operations.Operation
+	all := make([]*operations.Operation, 0, 5)
 	for range 5 {
 		o := add(t, s, "db", "jobs")
 		o.State, o.Ended = operations.Done, noon
