@@ -118,7 +118,7 @@ func TestAPointEveryTenSeconds(t *testing.T) {
 		for i := range 6 {
 			w.Tally("jobs").Sent(i+1, 10*(i+1))
 			w.Tally("jobs").Batch(batch(i, time.Duration(i)*time.Second))
-			w.set("jobs", series.Gauges{Visible: int64(10 - i), Oldest: time.Duration(i) * time.Second, Running: i})
+			w.set("jobs", series.Gauges{Visible: int64(10 - i), Oldest: time.Duration(5-i) * time.Second, Running: i})
 			step(queue.SeriesStep)
 		}
 		s := w.series(series.Query{Queue: "jobs", From: time.Now().Add(-time.Minute), Step: queue.SeriesStep})
