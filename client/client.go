@@ -225,9 +225,24 @@ func (c *Client) App(ctx context.Context, name string) (*App, error) {
 	return get[App](ctx, c, at("apps", name), nil)
 }
 
-// DeleteApp stops an app and forgets it with its versions and secrets. Its messages stay in its database.
+// DeleteApp is RemoveApp for an app on which no other depends.
 func (c *Client) DeleteApp(ctx context.Context, name string) error {
-	return c.call(ctx, http.MethodDelete, at("apps", name), nil, nil, nil)
+	_, err := c.RemoveApp(ctx, name, false)
+	return err
+}
+
+// RemoveApp stops an app and forgets it with its versions and secrets. Its messages stay in its database. Unless it is forced,
+// an app that others depend on is refused with the code "app_needed".
+func (c *Client) RemoveApp(ctx context.Context, name string, force bool) (*DeletedApp, error) {
+	q := url.Values{}
+	if force {
+		q.Set("force", "true")
+	}
+	var left DeletedApp
+	if err := c.call(ctx, http.MethodDelete, at("apps", name), q, nil, &left); err != nil {
+		return nil, err
+	}
+	return &left, nil
 }
 
 // Upload checks code and configuration and stores them as a version, which does not run yet.

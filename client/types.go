@@ -150,8 +150,14 @@ type Upload struct {
 type Uploaded struct {
 	Version  Version  `json:"version"`
 	Warnings []string `json:"warnings"`
-	// Removed are queues that lose their consumer when the version becomes live.
+	// Removed are queues that lose their consumer when the version becomes live, and those with messages that no app names then.
 	Removed []Orphans `json:"removed"`
+}
+
+// DeletedApp is what is left of an app that was deleted.
+type DeletedApp struct {
+	// Left are the queues whose messages nobody consumes now.
+	Left []Orphans `json:"left"`
 }
 
 // Orphans are messages that wait until an app consumes their queue again.
@@ -159,6 +165,8 @@ type Orphans struct {
 	Queue string `json:"queue"`
 	// Messages is how many wait; -1 when that is not known.
 	Messages int64 `json:"messages"`
+	// Undeclared says that the queue had no consumer before either, and that no app names it any more.
+	Undeclared bool `json:"undeclared,omitempty"`
 }
 
 // Deploy asks for a version to become live.

@@ -16,7 +16,7 @@ func completionCommand(program string) *cobra.Command {
 folders, and names that the server knows: of apps, queues, databases, versions,
 secrets and tokens. A server that does not answer within a second is not waited
 for.`,
-		Example: "  source <(" + program + " completion bash)         # in ~/.bashrc\n" +
+		Example: "  source <(" + program + " completion bash)         # in ~/.bashrc, with bash-completion\n" +
 			"  source <(" + program + " completion zsh)          # in ~/.zshrc, after compinit\n" +
 			"  " + program + " completion fish | source          # in ~/.config/fish/config.fish",
 		ValidArgs: shells,

@@ -239,7 +239,9 @@ func (w *world) open() *tab {
 	return tab
 }
 
-func (b *tab) bounded() (context.Context, context.CancelFunc) { return context.WithTimeout(b.ctx, waitTime) }
+func (b *tab) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(b.ctx, waitTime)
+}
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()

@@ -29,6 +29,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -63,6 +64,7 @@ func (f *fleet) Switch(ctx context.Context, v *deploy.Runnable, commit func(cont
 
 func (*fleet) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*fleet) Remove(context.Context, string) error           { return nil }
+func (*fleet) Running() []*app.Manifest                       { return nil }
 func (*fleet) Waiting(context.Context, string, string) int64  { return 0 }
 func (*fleet) URLs(name string) []string                      { return []string{"https://" + name + ".example.com"} }
 
@@ -73,6 +75,8 @@ type queues struct {
 	db        reach.Database
 	manifests []*app.Manifest
 }
+
+func (*queues) Series(string) *series.Recorder { return nil }
 
 func (*queues) Databases() []string          { return []string{"main"} }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
@@ -256,7 +260,8 @@ func failed(queueName string) *ledger.Record {
 		},
 		Fates: []ledger.Fate{
 			{ID: queue.ID{1, 2, 3}, Kind: ledger.Retried, Attempt: 1, Delay: 10 * time.Second},
-			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second}, {ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
+			{ID: queue.ID{4, 5, 6}, Kind: ledger.Retried, Attempt: 2, Delay: 20 * time.Second},
+			{ID: queue.ID{7, 8, 9}, Kind: ledger.Dead, Attempt: 4},
 		},
 	}
 }

@@ -214,6 +214,7 @@ var areas = []area{
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
 		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
 	}},
+	apiCalls,
 }
 
 const pageHead = `# Compatibility

@@ -70,8 +70,12 @@ func Install(c *cobra.Command) {
 	}
 }
 
-// isWord reports whether a flag takes one of the words that are known by its name: the --state of runlot dev is a folder.
-func isWord(c *cobra.Command, name string) bool { return name != "state" || c.Name() == "peek" }
+// isWord reports whether a flag takes one of the words that are known by its name: the --state of runlot dev is a folder, and
+// runs of crons have outcomes of their own.
+func isWord(c *cobra.Command, name string) bool {
+	of := map[string]string{"state": "peek", "outcome": "batches"}[name]
+	return of == "" || of == c.Name()
+}
 
 func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if _, taken := c.GetFlagCompletionFunc(flag); !taken {

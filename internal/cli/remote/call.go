@@ -36,6 +36,13 @@ func (c *call) table(header []string, rows [][]terminal.Cell, hint string) error
 	return nil
 }
 
+// narrow reports whether a person reads on a terminal on which a table of many columns has no room.
+func (c *call) narrow() bool {
+	const room = 100
+	out := terminal.New(command.Stdout(c.Command))
+	return out.Interactive && out.Width() < room
+}
+
 // scoped is what a command is about.
 type scoped bool
 

@@ -153,6 +153,10 @@ func announce(out io.Writer, built *daemon.Built) {
 // orphaned says what becomes of a queue without a consumer.
 func orphaned(r client.Orphans) string {
 	switch {
+	case r.Undeclared && r.Messages < 0:
+		return fmt.Sprintf("no app names the queue %s any more; its messages stay", r.Queue)
+	case r.Undeclared:
+		return fmt.Sprintf("no app names the queue %s any more; %s there until one does", r.Queue, waitPlural(r.Messages))
 	case r.Messages < 0:
 		return fmt.Sprintf("the queue %s has no consumer any more; its messages stay", r.Queue)
 	case r.Messages == 0:

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/desk"
 )
 
@@ -32,7 +33,11 @@ func ConnectFrom(ctx context.Context, dir, server string) (*client.Client, error
 			return api, err
 		}
 	}
-	return connect(server)
+	api, err := connect(server)
+	if f := fault.From(err); err != nil && f.Code == CodeNotLoggedIn {
+		err = f.WithHint("%s; or go to the folder of a project that `runlot dev` runs", f.Hint)
+	}
+	return api, err
 }
 
 // ConnectCelld returns a client of the server that the flag or the environment names, or of that of the last login.

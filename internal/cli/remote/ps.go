@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,7 @@ func Events() *cobra.Command {
 		return c.api.Events(c.Context(), appName, 0, limit)
 	}, func(c *call, events []client.Event) error {
 		rows := make([][]terminal.Cell, 0, len(events))
+		today, _, _ := strings.Cut(clock(time.Now()), " ")
 		for i := range events {
 			e := &events[i]
 			about := cmp.Or(e.Detail["name"], e.Detail["queue"])
@@ -84,7 +86,13 @@ func Events() *cobra.Command {
 			if more := cmp.Or(e.Detail["message"], e.Detail["reason"]); more != "" {
 				about += ": " + more
 			}
-			rows = append(rows, cells(clock(e.At), e.App, e.Kind, e.Author, about))
+			at := clock(e.At)
+			if day, hour, ok := strings.Cut(at, " "); ok && c.narrow() {
+				if at = day; day == today {
+					at = hour
+				}
+			}
+			rows = append(rows, cells(at, e.App, e.Kind, e.Author, about))
 		}
 		return c.table([]string{"TIME", "APP", "WHAT", "BY", "ABOUT"}, rows, "Nothing was done yet.")
 	})

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,10 +43,19 @@ func Versions() *cobra.Command {
 			if v.Live {
 				live = terminal.Cell{Text: "live", Style: terminal.Green}
 			}
-			row := cells(strconv.Itoa(v.Number), v.ID, ago(v.Created), v.Author, v.Message)
-			rows = append(rows, append([]terminal.Cell{row[0], live}, row[1:]...))
+			row := cells(strconv.Itoa(v.Number), "", v.ID, ago(v.Created), v.Author, v.Message)
+			row[1] = live
+			rows = append(rows, row)
 		}
-		return c.table([]string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}, rows, c.app+" has no versions.")
+		header := []string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}
+		if c.narrow() { // the number is enough to name a version
+			const id = 2
+			header = slices.Delete(header, id, id+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], id, id+1)
+			}
+		}
+		return c.table(header, rows, c.app+" has no versions.")
 	})
 }
 
@@ -106,13 +116,17 @@ func versionID(c *cobra.Command, api *client.Client, name, given string) (string
 // Delete stops an app and forgets it.
 func Delete() *cobra.Command {
 	var p project
-	var yes bool
+	var yes, force bool
 	c := &cobra.Command{
 		Use:   "delete APP",
 		Short: "Stop an app and forget it",
 		Long: `delete stops APP and forgets its versions, deployments and secrets. Its messages
-stay in its database, where another app may consume them.`,
-		Example: "  runlot delete my-app",
+stay in its database, where another app may consume them.
+
+An app that others depend on is refused without --force: one that alone consumes
+a queue to which another app sends, or that alone sends to one that another app
+consumes.`,
+		Example: "  runlot delete my-app\n  runlot delete my-app --yes --force",
 		Args:    command.Args(1, 1, "name of an app"),
 		RunE: func(c *cobra.Command, given []string) error {
 			api, err := connect(p.server)
@@ -130,14 +144,24 @@ stay in its database, where another app may consume them.`,
 			if err := command.Confirm(c, yes, question); err != nil {
 				return err
 			}
-			if err := api.DeleteApp(c.Context(), one.Name); err != nil {
+			done, err := api.RemoveApp(c.Context(), one.Name, force)
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name)
-			return err
+			if _, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name); err != nil {
+				return err
+			}
+			talk := terminal.New(command.Stderr(c))
+			for _, r := range done.Left {
+				if r.Messages != 0 {
+					talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
+				}
+			}
+			return nil
 		},
 	}
 	serverFlag(c, &p.server)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&force, "force", false, "delete it also when other apps depend on it")
 	return c
 }

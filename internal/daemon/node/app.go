@@ -276,10 +276,13 @@ func (a *App) rest(v *Version) {
 // wake starts the process of a parked app.
 func (a *App) wake() { a.sup.Wake() }
 
+// wantedConsumers are those of the handler, by queue.
 func wantedConsumers(m *app.Manifest) map[string]queue.Consumer {
 	wanted := make(map[string]queue.Consumer, len(m.Consumers))
 	for i := range m.Consumers {
-		wanted[m.Consumers[i].Queue] = m.Consumers[i]
+		if !m.Consumers[i].Pull {
+			wanted[m.Consumers[i].Queue] = m.Consumers[i]
+		}
 	}
 	return wanted
 }

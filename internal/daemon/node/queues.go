@@ -51,6 +51,12 @@ func (n *Node) Series(databaseName string) *series.Recorder {
 	return nil
 }
 
+// Open makes sure that a database is in use that no app names.
+func (n *Node) Open(ctx context.Context, databaseName string) error {
+	_, err := n.databaseOf(ctx, &app.Manifest{Database: databaseName, Dialect: queue.Wrangler})
+	return err
+}
+
 // Manifests implements reach.Queues.
 func (n *Node) Manifests() []*app.Manifest {
 	n.mu.Lock()

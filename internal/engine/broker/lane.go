@@ -40,6 +40,15 @@ func (l *Lane) Next(ctx context.Context, size int, wait time.Duration) (*queue.B
 	return batch, err
 }
 
+// Take is that of the backlog's lane, with the deliveries counted.
+func (l *Lane) Take(ctx context.Context, n int, wait bool) ([]*queue.Batch, error) {
+	batches, err := l.Lane.Take(ctx, n, wait)
+	for _, batch := range batches {
+		l.guard.Delivered(batch)
+	}
+	return batches, err
+}
+
 // Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:
 // done is called once, from another goroutine, after the commit; it must not block. While the store does not answer, the
 // broker tries again. done gets an error only when nothing was or will be changed: the lane closed or the broker ended

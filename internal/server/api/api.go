@@ -15,6 +15,7 @@ import (
 	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	Compile  apps.Compiler
 	Crons    crons.Instance
 	D1       d1.Databases
+	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
+	Replays replay.Options
 	// Operations is what goes on in the background.
 	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
@@ -47,7 +50,7 @@ type API struct {
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()
-	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Log)}
+	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Replays, o.Log)}
 	a.registerIdentity()
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})

@@ -30,6 +30,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/replay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -51,6 +52,7 @@ func (i *instance) Switch(ctx context.Context, v *deploy.Runnable, commit func(c
 
 func (*instance) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*instance) Remove(context.Context, string) error           { return nil }
+func (*instance) Running() []*app.Manifest                       { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
 
@@ -61,6 +63,7 @@ func (*instance) Apps(context.Context) (map[string]apps.Running, error) {
 type world struct {
 	t        *testing.T
 	server   *httptest.Server
+	url      string // of the database
 	access   *access.Keeper
 	instance *instance
 	queues   *queues
@@ -80,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
+	w := &world{t: t, url: a.OwnerURL(), access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
 	background, err := bulk.Start(t.Context(), store, w.queues, store, log)
 	if err != nil {
@@ -89,7 +92,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(background.Stop)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"}, Version: "1.2.3", Account: "local", Log: log,
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {

@@ -25,7 +25,10 @@ import (
 var migrations embed.FS
 
 // Store implements deploy.Store, access.Store and operations.Store.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool    *pgxpool.Pool
+	address func(context.Context) (url string, err error)
+}
 
 var (
 	_ deploy.Store = (*Store)(nil)
@@ -89,7 +92,7 @@ func connect(ctx context.Context, config *pgx.ConnConfig, address func(context.C
 	if err != nil {
 		return nil, session.Classify(err)
 	}
-	return &Store{p}, nil
+	return &Store{p, address}, nil
 }
 
 func locate(ctx context.Context, address func(context.Context) (string, error)) (*pgx.ConnConfig, error) {

@@ -19,11 +19,19 @@ type Lease struct {
 	visibleAt []int64
 	// oldest is the lowest send time, in milliseconds.
 	oldest int64
+	// place is that in Queue.ages.
+	place int
 	// settling is set from Claim to Settled: the lease no longer ends by itself.
 	settling bool
 	// gone says which messages the store deleted under the lease; nil when there is none.
 	gone []bool
 }
+
+// Key implements order.Entry.
+func (l *Lease) Key() int64 { return l.oldest }
+
+// Place implements order.Entry.
+func (l *Lease) Place() *int { return &l.place }
 
 // message makes what a handler sees of a row.
 func message(database uint64, r *store.Row) queue.Message {
@@ -85,8 +93,7 @@ func (q *Queue) lease(wt *waiter, n int, suspect bool, now time.Time) *Lease {
 	} else {
 		q.win.Take(n, func(r *store.Row) { l.add(q.book.database, r) })
 	}
-	q.leases[&l.batch] = l
-	q.leased += len(l.batch.Messages)
+	q.begin(l)
 	l.batch.Metrics = q.metrics(now)
 	return l
 }
@@ -106,8 +113,17 @@ func (q *Queue) Claim(batch *queue.Batch, submit func(*Lease) bool) {
 	}
 }
 
+// begin takes a lease into the books. mu is held.
+func (q *Queue) begin(l *Lease) {
+	l.place = -1
+	q.leases[&l.batch] = l
+	q.leased += len(l.batch.Messages)
+	q.ages.Push(l)
+}
+
 // end takes a lease out of the books. mu is held.
 func (q *Queue) end(l *Lease) {
 	delete(q.leases, &l.batch)
+	q.ages.Remove(l)
 	q.leased -= len(l.batch.Messages)
 }

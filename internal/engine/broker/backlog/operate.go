@@ -25,6 +25,16 @@ func (q *Queue) Settings() store.Settings {
 	return q.settings
 }
 
+// DeliveryDelay is the delay of messages that are sent without one; nil is none.
+func (q *Queue) DeliveryDelay() *time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.settings.DeliveryDelay == 0 {
+		return nil
+	}
+	return new(time.Duration(q.settings.DeliveryDelay) * time.Millisecond)
+}
+
 // Configured takes over what was stored, but for a purge, which Purge and PurgeDone take over. No other change of the
 // settings may be under way.
 func (q *Queue) Configured(s *store.Settings) {

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -23,15 +24,45 @@ type Chosen struct {
 	Missing []queue.ID
 }
 
+// Receipt names a message as it was delivered: with the Seq that it had in its queue then.
+type Receipt struct {
+	ID  queue.ID
+	Seq int64
+}
+
+// Acknowledge deletes messages whose delivery is over without having been settled, in one transaction. A message that left
+// the queue meanwhile, also one that came back, counts as missing. Fault: Limit (CodeTooManyIDs).
+func (o *Operator) Acknowledge(ctx context.Context, queueName string, receipts []Receipt) (Chosen, error) {
+	ids, places := make([]queue.ID, len(receipts)), make(map[queue.ID]int64, len(receipts))
+	for i, r := range receipts {
+		ids[i], places[r.ID] = r.ID, r.Seq
+	}
+	var back []queue.ID
+	c, err := o.chooseIn(ctx, queueName, ids, func(heads []store.Head) []store.Head {
+		return slices.DeleteFunc(heads, func(h store.Head) bool {
+			id := o.look.ID(&h)
+			if places[id] == h.Seq {
+				return false
+			}
+			back = append(back, id)
+			return true
+		})
+	}, o.deleteHeld)
+	if err == nil {
+		c.Missing = append(c.Missing, back...)
+	}
+	return c, err
+}
+
 // Delete deletes messages of a queue, in one transaction. Fault: Limit (CodeTooManyIDs).
 func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.chooseIn(ctx, queueName, ids, o.deleteHeld)
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.deleteHeld)
 }
 
 // RetryNow makes delayed messages of a queue visible, in one transaction. Their attempts stay. Fault: Limit
 // (CodeTooManyIDs).
 func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.chooseIn(ctx, queueName, ids, o.retryHeld)
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.retryHeld)
 }
 
 // verb does something to messages that are held, and ends the hold.
@@ -86,7 +117,10 @@ func (o *Operator) retryHeld(q *backlog.Queue, held []store.Head, c *Chosen) err
 	return nil
 }
 
-func (o *Operator) chooseIn(ctx context.Context, queueName string, ids []queue.ID, do verb) (Chosen, error) {
+// everyOne keeps all messages that were found.
+func everyOne(heads []store.Head) []store.Head { return heads }
+
+func (o *Operator) chooseIn(ctx context.Context, queueName string, ids []queue.ID, keep func([]store.Head) []store.Head, do verb) (Chosen, error) {
 	q, err := o.o.Book.Named(queueName)
 	if err != nil {
 		return Chosen{}, err
@@ -94,7 +128,7 @@ func (o *Operator) chooseIn(ctx context.Context, queueName string, ids []queue.I
 	if ids, err = few(ids); err != nil {
 		return Chosen{}, err
 	}
-	return o.choose(ctx, q, ids, func(heads []store.Head) []store.Head { return heads }, do)
+	return o.choose(ctx, q, ids, keep, do)
 }
 
 // choose holds those of the messages that keep returns, and has something done to them.

@@ -91,6 +91,8 @@ type Change struct {
 type QueueInfo struct {
 	ID   int32
 	Name string
+	// Created is when it was declared, in milliseconds.
+	Created int64
 	// ReadyMark is a Seq below which no message with VisibleAt 0 is left, and DueMark a time below which no other is:
 	// reading from there on skips what was deleted long ago. Both may lag.
 	ReadyMark int64

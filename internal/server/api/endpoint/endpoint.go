@@ -25,13 +25,15 @@ type Door struct {
 	log    *slog.Logger
 }
 
-// New returns a door whose calls are answered by mux. The version is that of the server.
-func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Logger) *Door {
+// New returns a door whose calls are answered by mux. The version is that of the server. What replays need beside a store is
+// the door's to say.
+func New(mux *http.ServeMux, version string, keeper *access.Keeper, replays replay.Options, log *slog.Logger) *Door {
 	ShapeErrors()
 	d := &Door{access: keeper, log: log}
 	config := huma.DefaultConfig("celld", version)
 	config.Info.Description = "Apps, queues and messages of a celld. Calls carry a token: `Authorization: Bearer …`. " +
-		"A POST with an `Idempotency-Key` that was answered before gets the same answer and has no further effect."
+		"A POST with an `Idempotency-Key` that was answered before, within a day, gets the same answer and has no further effect, also after a " +
+		"restart. While the first is under way, the second waits for its answer. A key belongs to the token."
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema fields in answers
 	config.Formats = map[string]huma.Format{"application/json": plainJSON, "json": plainJSON}
@@ -39,8 +41,8 @@ func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Lo
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	d.api = humago.New(mux, config)
-	owner := func(ctx context.Context) string { return Caller(ctx).ID }
-	d.api.UseMiddleware(d.authenticate, replay.New().Middleware(owner, d.refuse))
+	replays.Owner, replays.Refuse, replays.Log = func(ctx context.Context) string { return Caller(ctx).ID }, d.refuse, log
+	d.api.UseMiddleware(d.authenticate, replay.New(replays).Middleware)
 	return d
 }
 

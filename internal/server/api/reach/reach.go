@@ -4,9 +4,6 @@ package reach
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -17,7 +14,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
-	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
 // Queues is what the API asks of the queues.
@@ -67,9 +63,7 @@ func (r *Reach) Open(ctx context.Context, p *Path) (Database, error) {
 
 // Opens reports whether a token opens a queue: one for one app opens those that the app's live version names.
 func (r *Reach) Opens(t *access.Token, database, queueName string) bool {
-	return t.App == "" || slices.ContainsFunc(r.Queues.Manifests(), func(m *app.Manifest) bool {
-		return m.Name == t.App && wire.Names(m, database, queueName)
-	})
+	return t.Opens(r.Queues.Manifests(), database, queueName)
 }
 
 // Forbidden is the fault of a call whose token is for an app that does not name what it is about.
@@ -90,18 +84,7 @@ func (r *Reach) Record(ctx context.Context, author, appName string, p *Path, kin
 	if r.Events == nil {
 		return
 	}
-	e := &deploy.Event{
-		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: appName, Author: author,
-		Detail: map[string]string{"database": p.Database, "queue": p.Queue},
-	}
-	maps.Copy(e.Detail, detail)
-	for _, m := range r.Queues.Manifests() {
-		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool {
-			return c.Queue == p.Queue || c.DeadLetterQueue == p.Queue
-		}) {
-			e.App = m.Name
-		}
-	}
+	e := deploy.QueueEvent(kind, appName, author, p.Database, p.Queue, detail, r.Queues.Manifests())
 	if err := r.Events.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
 		r.Log.Error("an event was not recorded", "kind", kind, "queue", p.Queue, "error", fault.Detail(err))
 	}

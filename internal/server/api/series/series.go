@@ -16,7 +16,6 @@ import (
 	numbers "github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/reach"
-	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
 // calls are the calls about series.
@@ -122,7 +121,7 @@ func (c *calls) rates(ctx context.Context, in *ratesQuery) (*endpoint.List[clien
 		recent := recorder.Recent(in.Points)
 		for i := range recent.Queues {
 			r := &recent.Queues[i]
-			if in.App != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == in.App && wire.Names(m, database, r.Queue) }) {
+			if in.App != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == in.App && m.Names(database, r.Queue) }) {
 				continue
 			}
 			list = append(list, client.QueueRates{

@@ -60,11 +60,6 @@ func moment(at time.Time) *time.Time {
 	return &at
 }
 
-// Names reports whether an app's version names a queue of a database: as a producer, a consumer or for dead letters.
-func Names(m *app.Manifest, database, queueName string) bool {
-	return m.Database == database && slices.Contains(m.Queues(), queueName)
-}
-
 // Message describes a message.
 func Message(m *operate.Message) client.Message {
 	out := client.Message{

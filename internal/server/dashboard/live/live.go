@@ -45,7 +45,9 @@ type Hub struct {
 }
 
 // NewHub returns a hub without streams.
-func NewHub() *Hub { return &Hub{slots: make(chan struct{}, queue.LiveStreams), stop: make(chan struct{})} }
+func NewHub() *Hub {
+	return &Hub{slots: make(chan struct{}, queue.LiveStreams), stop: make(chan struct{})}
+}
 
 // Stop ends all streams, and lets no more begin. The goroutines are those of the requests, which their server waits for.
 func (h *Hub) Stop() { h.once.Do(func() { close(h.stop) }) }

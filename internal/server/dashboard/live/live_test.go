@@ -192,4 +192,3 @@ func TestAViewThatEndedEndsItsStream(t *testing.T) {
 		t.Error(diff)
 	}
 }
-

@@ -300,6 +300,46 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 	return items, nil
 }
 
+const becomeHolder = `-- name: BecomeHolder :exec
+INSERT INTO runlot_control.holder (pid, backend_start, node)
+SELECT a.pid, a.backend_start, $1 FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid()
+ON CONFLICT (singleton) DO UPDATE SET pid = excluded.pid, backend_start = excluded.backend_start, since = clock_timestamp(), node = excluded.node
+`
+
+func (q *Queries) BecomeHolder(ctx context.Context, node string) error {
+	_, err := q.db.Exec(ctx, becomeHolder, node)
+	return err
+}
+
+const beginReply = `-- name: BeginReply :execrows
+INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES ($1, $2, $3, $4)
+ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
+WHERE r.began_at < clock_timestamp() - $5::interval
+`
+
+type BeginReplyParams struct {
+	Key    []byte
+	Digest []byte
+	Node   string
+	Boot   string
+	Kept   pgtype.Interval
+}
+
+// One that is too old makes way.
+func (q *Queries) BeginReply(ctx context.Context, arg BeginReplyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginReply,
+		arg.Key,
+		arg.Digest,
+		arg.Node,
+		arg.Boot,
+		arg.Kept,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const claimNotice = `-- name: ClaimNotice :one
 UPDATE runlot_control.notice_way w
 SET due_at = clock_timestamp() + make_interval(secs => $1::double precision), attempts = w.attempts + 1
@@ -436,6 +476,61 @@ func (q *Queries) Deployments(ctx context.Context, arg DeploymentsParams) ([]Dep
 	return items, nil
 }
 
+const dropReply = `-- name: DropReply :exec
+DELETE FROM runlot_control.reply WHERE key = $1
+`
+
+func (q *Queries) DropReply(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, dropReply, key)
+	return err
+}
+
+const endHolder = `-- name: EndHolder :many
+SELECT pg_terminate_backend(a.pid, 5000) AS gone
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2
+`
+
+type EndHolderParams struct {
+	Pid          *int32
+	BackendStart *time.Time
+}
+
+// Ends the session of a holder and waits up to five seconds for it.
+func (q *Queries) EndHolder(ctx context.Context, arg EndHolderParams) ([]bool, error) {
+	rows, err := q.db.Query(ctx, endHolder, arg.Pid, arg.BackendStart)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []bool
+	for rows.Next() {
+		var gone bool
+		if err := rows.Scan(&gone); err != nil {
+			return nil, err
+		}
+		items = append(items, gone)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endReply = `-- name: EndReply :exec
+UPDATE runlot_control.reply SET status = $1, answer = $2 WHERE key = $3
+`
+
+type EndReplyParams struct {
+	Status *int32
+	Answer []byte
+	Key    []byte
+}
+
+func (q *Queries) EndReply(ctx context.Context, arg EndReplyParams) error {
+	_, err := q.db.Exec(ctx, endReply, arg.Status, arg.Answer, arg.Key)
+	return err
+}
+
 const events = `-- name: Events :many
 SELECT id, at, kind, app, author, detail
 FROM runlot_control.event
@@ -491,6 +586,29 @@ type ExpireNoticesParams struct {
 func (q *Queries) ExpireNotices(ctx context.Context, arg ExpireNoticesParams) error {
 	_, err := q.db.Exec(ctx, expireNotices, arg.Problem, arg.Age)
 	return err
+}
+
+const holder = `-- name: Holder :one
+SELECT pid, backend_start, since, node FROM runlot_control.holder
+`
+
+type HolderRow struct {
+	Pid          int32
+	BackendStart time.Time
+	Since        time.Time
+	Node         string
+}
+
+func (q *Queries) Holder(ctx context.Context) (HolderRow, error) {
+	row := q.db.QueryRow(ctx, holder)
+	var i HolderRow
+	err := row.Scan(
+		&i.Pid,
+		&i.BackendStart,
+		&i.Since,
+		&i.Node,
+	)
+	return i, err
 }
 
 const lockApp = `-- name: LockApp :one
@@ -824,6 +942,21 @@ func (q *Queries) PruneOperations(ctx context.Context, keep int32) error {
 	return err
 }
 
+const pruneReplies = `-- name: PruneReplies :exec
+DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - $1::interval
+    OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET $2::int)
+`
+
+type PruneRepliesParams struct {
+	Kept pgtype.Interval
+	Most int32
+}
+
+func (q *Queries) PruneReplies(ctx context.Context, arg PruneRepliesParams) error {
+	_, err := q.db.Exec(ctx, pruneReplies, arg.Kept, arg.Most)
+	return err
+}
+
 const pruneVersions = `-- name: PruneVersions :exec
 DELETE FROM runlot_control.version v
 USING runlot_control.app a
@@ -861,6 +994,31 @@ func (q *Queries) PutSecret(ctx context.Context, arg PutSecretParams) error {
 		arg.Sealed,
 	)
 	return err
+}
+
+const reply = `-- name: Reply :one
+SELECT digest, status, answer, node, boot FROM runlot_control.reply WHERE key = $1
+`
+
+type ReplyRow struct {
+	Digest []byte
+	Status *int32
+	Answer []byte
+	Node   string
+	Boot   string
+}
+
+func (q *Queries) Reply(ctx context.Context, key []byte) (ReplyRow, error) {
+	row := q.db.QueryRow(ctx, reply, key)
+	var i ReplyRow
+	err := row.Scan(
+		&i.Digest,
+		&i.Status,
+		&i.Answer,
+		&i.Node,
+		&i.Boot,
+	)
+	return i, err
 }
 
 const saveOperation = `-- name: SaveOperation :exec

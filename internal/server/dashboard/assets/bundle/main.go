@@ -97,4 +97,3 @@ func manifest(metafile string) ([]byte, error) {
 	text, err := json.MarshalIndent(names, "", "  ")
 	return append(text, '\n'), err
 }
-
