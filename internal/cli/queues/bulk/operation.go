@@ -130,11 +130,11 @@ func progress(op *client.Operation) string {
 	return fmt.Sprintf("%s %s, looked at %s", verbs[op.Kind], terminal.Plural(int(op.Done), "message"), terminal.Count(op.Looked))
 }
 
-// verbDelete is the command that deletes, and the kind of its operations.
-const verbDelete = "delete"
+// deletion is a verb of the command and a kind of operation.
+const deletion = "delete"
 
 // verbs say what was done.
-var verbs = map[string]string{"redrive": "Moved", verbDelete: "Deleted", "retry_now": "Hurried"}
+var verbs = map[string]string{"redrive": "Moved", deletion: "Deleted", "retry_now": "Hurried"}
 
 // skips say why messages were left alone.
 var skips = map[string]string{
@@ -182,7 +182,7 @@ func result(op *client.Operation) string {
 
 // Delete deletes messages by id, or all that match.
 func Delete(f Chooser) *cobra.Command {
-	return choosing(f, verbDelete, "Delete messages by id, or all that match a filter",
+	return choosing(f, deletion, "Delete messages by id, or all that match a filter",
 		`delete deletes messages, and leaves those alone that are being delivered. It
 asks first. With --filter it goes on in the background of the server: Ctrl-C
 cancels it, and what was deleted stays deleted. purge deletes all that a queue
@@ -223,10 +223,10 @@ func choosing(f Chooser, verb, short, long, question string,
 				return err
 			}
 			if o.Filter != "" {
-				kind := map[string]string{verbDelete: verbDelete, "retry": "retry_now"}[verb]
+				kind := map[string]string{deletion: deletion, "retry": "retry_now"}[verb]
 				return o.Run(c, api, &client.StartOperation{Kind: kind, Database: q.Database, Queue: q.Name}, question)
 			}
-			if verb == verbDelete {
+			if verb == deletion {
 				asked := fmt.Sprintf(question, terminal.Plural(len(ids), "message")+" of "+q.Name)
 				if err := command.Confirm(c, o.Agree, asked); err != nil {
 					return err
@@ -246,7 +246,7 @@ func choosing(f Chooser, verb, short, long, question string,
 
 // chosen says what became of messages that were named.
 func chosen(c *cobra.Command, verb, queueName string, done *client.Chosen) error {
-	said := map[string]string{verbDelete: "Deleted", "retry": "Hurried"}[verb]
+	said := map[string]string{deletion: "Deleted", "retry": "Hurried"}[verb]
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s of %s\n", said, terminal.Plural(done.Done, "message"), queueName)
 	for _, left := range []struct {
