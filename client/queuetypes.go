@@ -207,6 +207,8 @@ type LogLine struct {
 type Batches struct {
 	Items []Batch `json:"items"`
 	Next  string  `json:"next,omitempty"`
+	// Away are the databases that do not answer now: what their batches would add is missing.
+	Away []string `json:"away,omitempty" doc:"Databases that do not answer now, whose batches are missing."`
 }
 
 // BatchFilter chooses batches. The zero value is all.

@@ -12,6 +12,8 @@ type Error struct {
 	Message string `json:"message" doc:"For a person."`
 	// Hint, which may be empty, is the way out.
 	Hint string `json:"hint,omitempty" doc:"The way out."`
+	// Statement is the index of the statement that failed, of a call of D1Query; nil when it was none of them.
+	Statement *int `json:"statement,omitempty" doc:"Of D1: the index of the statement that failed."`
 }
 
 // Error implements error.

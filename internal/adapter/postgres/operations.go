@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/search"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -110,6 +111,11 @@ func (s *Store) Configure(ctx context.Context, queueID int32, settings store.Set
 		DeliveryDelay: float64(settings.DeliveryDelay) / milli, Pull: settings.Pull.Text(),
 	}
 	return s.settle(ctx, func(ctx context.Context, w *writer) error { return query.New(w.conn).Configure(ctx, p) })
+}
+
+// Replace deletes a message and adds another in its stead.
+func (s *Store) Replace(ctx context.Context, old store.Key, r *store.Row) error {
+	return s.settle(ctx, func(ctx context.Context, w *writer) error { return search.Replace(ctx, w.conn, old, r) })
 }
 
 // ClearInbox deletes messages for one queue from the inbox. Looks start above the mark of the inbox, as those of Drain do.

@@ -60,8 +60,7 @@ else those of the celld of the last login.`,
 	f.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), batches(), batch())
+	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), retention(), usage(), batches(), batch())
 	return c
 }
 

@@ -67,6 +67,11 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	tracer, closeTracer, err := openTracer(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer closeTracer()
 	seal, err := sealer.Open(filepath.Join(data, keyFile))
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func Run(ctx context.Context, s *Settings) error {
 	defer puller.Wait()
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log},
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log},
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -102,7 +107,7 @@ func Run(ctx context.Context, s *Settings) error {
 	ready.Running = len(f.all())
 	handler := http.NewServeMux()
 	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Version: s.Version, Account: account, Log: s.Log,
 	}))
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Account: account, Log: s.Log,

@@ -18,11 +18,11 @@ import (
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/deploy"
-	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
 
-// fleet is the apps that run here. It implements deploy.Runner and api.Instance.
+// fleet is the apps that run here. It implements deploy.Runner and apps.Instance.
 type fleet struct {
 	node      *node.Node
 	pattern   pattern
@@ -35,7 +35,7 @@ type fleet struct {
 
 var (
 	_ deploy.Runner = (*fleet)(nil)
-	_ api.Instance  = (*fleet)(nil)
+	_ apps.Instance = (*fleet)(nil)
 )
 
 // Check implements deploy.Runner.
@@ -150,21 +150,21 @@ func (f *fleet) all() map[string]*node.App {
 	return maps.Clone(f.apps)
 }
 
-// URLs implements api.Instance.
+// URLs implements apps.Instance.
 func (f *fleet) URLs(appName string) []string { return []string{f.pattern.url(appName)} }
 
 // countTime is how long a list of apps waits for the messages to be counted.
 const countTime = time.Second
 
-// Apps implements api.Instance.
-func (f *fleet) Apps(ctx context.Context) (map[string]api.Running, error) {
+// Apps implements apps.Instance.
+func (f *fleet) Apps(ctx context.Context) (map[string]apps.Running, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
-	running := map[string]api.Running{}
+	running := map[string]apps.Running{}
 	for name, a := range f.all() {
 		state := a.State()
 		requests, _, _ := a.Door().Activity()
-		r := api.Running{
+		r := apps.Running{
 			State: string(state.Phase), Since: state.Since, Restarts: state.Restarts, MemoryBytes: memory(a.PID()), Requests: requests,
 		}
 		if state.Reason != nil {

@@ -65,6 +65,14 @@ func (k *Keeper) Close() {
 
 // store returns what remembers the runs in a database; nil when there is none.
 func (k *Keeper) store(database string) (schedule.Store, error) {
+	store, err := k.open(database)
+	if store == nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+func (k *Keeper) open(database string) (*pgcrons.Store, error) {
 	if database == "" || k.o.URL == nil {
 		return nil, nil //nolint:nilnil // an app without a database has no crons
 	}

@@ -1,4 +1,4 @@
-// Package desk lets the commands about queues reach the program that runs a project in the foreground: it serves the API
+// Package desk lets the commands about queues and crons reach the program that runs a project in the foreground: it serves the API
 // without versions on a port of this machine, and leaves its address and a token in the state folder.
 package desk
 
@@ -17,9 +17,12 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/crons"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // fileName is the file among those of what runs in a state folder; its owner alone can read it.
@@ -57,8 +60,15 @@ type Desk struct {
 	served sync.WaitGroup
 }
 
-// Open serves the queues of a program that uses a state folder. The caller closes it before the queues end.
-func Open(ctx context.Context, folder string, queues api.Queues, log *slog.Logger) (*Desk, error) {
+// Instance is what a program runs.
+type Instance interface {
+	reach.Queues
+	crons.Instance
+	D1() *d1.Databases
+}
+
+// Open serves the queues and crons of a program that uses a state folder. The caller closes it before they end.
+func Open(ctx context.Context, folder string, instance Instance, log *slog.Logger) (*Desk, error) {
 	keeper := access.New(&tokens{byID: map[string]access.Token{}})
 	token, _, err := keeper.Create(ctx, "this machine", access.Admin, "", time.Time{})
 	if err != nil {
@@ -71,7 +81,7 @@ func Open(ctx context.Context, folder string, queues api.Queues, log *slog.Logge
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
 	d := &Desk{file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: queues, Version: "development", Account: "local", Log: log}),
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)

@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/core/sourcemap"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
@@ -207,7 +208,11 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	if db != nil {
 		spec.Log = history.Lines(db.records, spec.Log)
-		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Log: a.log})
+		sends := a.n.tracing.Sends()
+		if sends != nil {
+			spec.Trace = sends.Secret
+		}
+		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Trace: sends, Log: a.log})
 		if m.DatabaseBinding != "" {
 			spec.Database = db.app.Load()
 		}
@@ -222,8 +227,8 @@ func (a *App) onLive(p *workerd.Process, v *Version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.process, a.serving, a.resting = p, v, false
-	a.door.Set(p)
-	a.runs.Live(p, v.ID, v.Manifest)
+	a.door.Set(a.n.tracing.Door(v.Manifest.Name, v.ID, p))
+	a.runs.Live(a.n.tracing.Scheduled(v.Manifest.Name, v.ID, p), v.ID, v.Manifest)
 	wanted := wantedConsumers(v.Manifest)
 	for queueName, c := range a.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.Manifest.Database, &settings) {
@@ -325,7 +330,11 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: history.Recorder{Observer: a.n.records, Ledger: db.records}, log: a.log,
+			traces: a.n.tracing.Queue(m.Name, settings.Queue),
+			recorder: numbers.Batches{
+				Tally: db.series.Tally(queueName), Next: history.Recorder{Observer: a.n.records, Ledger: db.records},
+			},
+			log: a.log,
 		}
 		switch {
 		case a.process != nil:

@@ -12,16 +12,19 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/servers"
+	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -44,6 +47,8 @@ type Store interface {
 	store.Store
 	// Records is where the history of the batches is kept.
 	Records() ledger.Store
+	// Series is where the series of the queues are kept; nil keeps them in memory alone.
+	Series() series.Store
 	Close(ctx context.Context) error
 }
 
@@ -67,6 +72,8 @@ type Options struct {
 	Develop bool
 	// StopTime is how long requests and batches in flight may finish at a stop.
 	StopTime time.Duration
+	// Tracer makes spans; nil makes none.
+	Tracer   trace.Tracer
 	Log      *slog.Logger
 	Observer Observer
 }
@@ -80,6 +87,7 @@ type Node struct {
 	crons   *crons.Keeper
 	gate    *binding.Gate
 	budget  *dispatch.Budget
+	tracing *tracing.Tracing
 	// records takes how batches ended; while one develops, it brings that behind their logs.
 	records dispatch.Recorder
 	inOrder *inorder.Recorder // nil otherwise
@@ -94,9 +102,13 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
+	if o.Tracer == nil {
+		o.Tracer = trace.None
+	}
+	n.tracing = tracing.New(o.Tracer)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)

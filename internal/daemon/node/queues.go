@@ -9,35 +9,46 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/engine/series"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
-// Databases implements api.Queues.
+// Databases implements reach.Queues.
 func (n *Node) Databases() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.databases))
 }
 
-var _ api.Queues = (*Node)(nil)
+var _ reach.Queues = (*Node)(nil)
 
-// Database implements api.Queues. The broker is the one that serves now: after a loss of the database it ends, and the
+// Database implements reach.Queues. The broker is the one that serves now: after a loss of the database it ends, and the
 // next call returns its successor.
-func (n *Node) Database(ctx context.Context, databaseName string) (api.Database, error) {
+func (n *Node) Database(ctx context.Context, databaseName string) (reach.Database, error) {
 	n.mu.Lock()
 	db := n.databases[databaseName]
 	n.mu.Unlock()
 	if db == nil {
-		return api.Database{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName).
+		return reach.Database{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName).
 			WithHint("a database is there from the first deployment that names it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
 	defer cancel()
 	b, err := db.live(ctx)
 	if err != nil {
-		return api.Database{}, err
+		return reach.Database{}, err
 	}
-	return api.Database{Broker: b, Records: db.records}, nil
+	return reach.Database{Broker: b, Records: db.records}, nil
+}
+
+// Series implements reach.Queues.
+func (n *Node) Series(databaseName string) *series.Recorder {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if db := n.databases[databaseName]; db != nil {
+		return db.series
+	}
+	return nil
 }
 
 // Open makes sure that a database is in use that no app names.
@@ -46,7 +57,7 @@ func (n *Node) Open(ctx context.Context, databaseName string) error {
 	return err
 }
 
-// Manifests implements api.Queues.
+// Manifests implements reach.Queues.
 func (n *Node) Manifests() []*app.Manifest {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -113,7 +113,6 @@ const CodeUnsettled = "unsettled"
 const (
 	codeStarted   = "broker_started"
 	codeLeaseOver = "lease_over"
-	codeDecisions = "decisions_mismatch"
 )
 
 var (

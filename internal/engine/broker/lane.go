@@ -62,7 +62,7 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		if lease == nil {
 			s.err = fault.New(fault.Conflict, codeLeaseOver, "the batch of queue %q is no longer under lease", l.q.Name)
 		} else {
-			s.err = mismatch(batch, decisions)
+			s.err = queue.CheckDecisions(batch, decisions)
 		}
 		err = l.settles.add(s)
 		return err == nil && s.err == nil
@@ -71,20 +71,6 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		// Nobody is left to call it from another goroutine.
 		go done(err)
 	}
-}
-
-// mismatch checks that decisions are those of a batch.
-func mismatch(batch *queue.Batch, decisions []queue.Decision) error {
-	if len(decisions) != len(batch.Messages) {
-		return fault.New(fault.Internal, codeDecisions, "a batch of %d messages got %d decisions", len(batch.Messages), len(decisions))
-	}
-	for i := range decisions {
-		if decisions[i].Seq != batch.Messages[i].Seq {
-			return fault.New(fault.Internal, codeDecisions, "decision %d is for message %d instead of %d",
-				i, decisions[i].Seq, batch.Messages[i].Seq)
-		}
-	}
-	return nil
 }
 
 // Metrics is the backlog of a queue. Until the count at the start is done, it holds what was sent and settled since. For

@@ -313,7 +313,7 @@ func (f *flusher) stamp(calls []*call) error {
 		floor, usual := int64(-1), c.q.DeliveryDelay()
 		for i := range c.drafts {
 			d := &c.drafts[i]
-			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
+			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body, Trace: d.Trace}
 			asked := cmp.Or(d.Delay, usual)
 			if asked != nil && *asked > 0 {
 				if floor < 0 {

@@ -28,6 +28,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/apps"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -52,8 +53,8 @@ func (*instance) Remove(context.Context, string) error           { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
 
-func (*instance) Apps(context.Context) (map[string]api.Running, error) {
-	return map[string]api.Running{"shop": {State: "live", Requests: 5, Messages: 2}}, nil
+func (*instance) Apps(context.Context) (map[string]apps.Running, error) {
+	return map[string]apps.Running{"shop": {State: "live", Requests: 5, Messages: 2}}, nil
 }
 
 type world struct {
@@ -62,6 +63,7 @@ type world struct {
 	access   *access.Keeper
 	instance *instance
 	queues   *queues
+	crons    *scheduled
 	admin    *client.Client
 }
 
@@ -77,11 +79,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}}
+	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Version: "1.2.3", Account: "local", Log: log,
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {

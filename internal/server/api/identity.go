@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
 )
 
 const (
@@ -18,15 +19,15 @@ const (
 )
 
 func (a *API) registerIdentity() {
-	call(a, access.Read, huma.Operation{
+	endpoint.Call(a.door, access.Read, huma.Operation{
 		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Who am I", Tags: []string{tagIdentity},
-		Metadata: map[string]any{anyApp: true},
-	}, func(ctx context.Context, _ *struct{}) (*body[client.Whoami], error) {
-		return &body[client.Whoami]{client.Whoami{Token: wireToken(caller(ctx)), Account: a.o.Account, Version: a.o.Version}}, nil
+		Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, _ *struct{}) (*endpoint.Body[client.Whoami], error) {
+		return endpoint.Answer(client.Whoami{Token: wireToken(endpoint.Caller(ctx)), Account: a.o.Account, Version: a.o.Version}), nil
 	})
-	call(a, access.Admin, huma.Operation{
+	endpoint.Call(a.door, access.Admin, huma.Operation{
 		OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Summary: "List the API tokens", Tags: []string{tagIdentity},
-	}, func(ctx context.Context, _ *struct{}) (*listBody[client.Token], error) {
+	}, func(ctx context.Context, _ *struct{}) (*endpoint.List[client.Token], error) {
 		tokens, err := a.o.Access.List(ctx)
 		if err != nil {
 			return nil, err
@@ -35,12 +36,12 @@ func (a *API) registerIdentity() {
 		for i := range tokens {
 			list[i] = wireToken(&tokens[i])
 		}
-		return listOf(list), nil
+		return endpoint.ListOf(list), nil
 	})
-	call(a, access.Admin, huma.Operation{
+	endpoint.Call(a.door, access.Admin, huma.Operation{
 		OperationID: "create-token", Method: http.MethodPost, Path: "/v1/tokens", Summary: "Make an API token", Tags: []string{tagIdentity},
 		DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body client.NewToken }) (*body[client.CreatedToken], error) {
+	}, func(ctx context.Context, in *struct{ Body client.NewToken }) (*endpoint.Body[client.CreatedToken], error) {
 		var expires time.Time
 		if in.Body.Expires != nil {
 			expires = *in.Body.Expires
@@ -49,9 +50,9 @@ func (a *API) registerIdentity() {
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.CreatedToken]{client.CreatedToken{Token: wireToken(t), Text: text}}, nil
+		return endpoint.Answer(client.CreatedToken{Token: wireToken(t), Text: text}), nil
 	})
-	call(a, access.Admin, huma.Operation{
+	endpoint.Call(a.door, access.Admin, huma.Operation{
 		OperationID: "revoke-token", Method: http.MethodDelete, Path: "/v1/tokens/{id}", Summary: "Revoke an API token", Tags: []string{tagIdentity},
 		DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *struct {

@@ -23,24 +23,28 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/ledger"
-	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/engine/series"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // queues are brokers over real databases, and what apps declare about them.
 type queues struct {
 	names     []string
-	databases map[string]api.Database
+	databases map[string]reach.Database
 	manifests []*app.Manifest
+	recorders map[string]*series.Recorder
 }
 
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
-func (q *queues) Database(_ context.Context, name string) (api.Database, error) {
+func (q *queues) Series(name string) *series.Recorder { return q.recorders[name] }
+
+func (q *queues) Database(_ context.Context, name string) (reach.Database, error) {
 	if db, ok := q.databases[name]; ok {
 		return db, nil
 	}
-	return api.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
+	return reach.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
 }
 
 // manifest consumes consumed, with dead letters in its own queue "-dead", and sends to produced.
@@ -77,7 +81,7 @@ func (w *world) serve() (*broker.Broker, *ledger.Ledger) {
 		w.t.Fatal(err)
 	}
 	<-b.Counted()
-	w.queues.names, w.queues.databases = []string{"db"}, map[string]api.Database{"db": {Broker: b, Records: records}}
+	w.queues.names, w.queues.databases = []string{"db"}, map[string]reach.Database{"db": {Broker: b, Records: records}}
 	w.queues.manifests = []*app.Manifest{mail, shop}
 	return b, records
 }
@@ -423,73 +427,4 @@ func TestATokenForOneAppOpensItsQueues(t *testing.T) {
 	w.code(err, "redrive_target_forbidden")
 	_, err = c.Redrive(ctx, "db", "mails-dead", &client.Redrive{To: "jobs"}, nil)
 	w.code(err, "redrive_target_forbidden")
-}
-
-func TestBatchesThroughTheAPI(t *testing.T) {
-	w := newWorld(t)
-	_, records := w.serve()
-	ctx := t.Context()
-	for i := range 5 {
-		for _, name := range []string{"jobs", "mails"} {
-			r := &ledger.Record{
-				ID: ledger.ID{Queue: name}, App: "shop", Version: "v1", Delivery: name + string(rune('0'+i)), Start: time.Now(), Duration: time.Millisecond,
-				Outcome: queue.OK, Delivered: 1, Acked: 1,
-			}
-			if i == 4 {
-				r.Outcome, r.Acked, r.Retried, r.Error = queue.Failed, 0, 1, &ledger.Exception{Name: "TypeError", Message: "no", Location: "a.ts:1:2", Stack: "at a"}
-				r.Fates = []ledger.Fate{{Kind: ledger.Retried, Attempt: 1, Delay: time.Second}}
-				records.Log(r.Delivery, ledger.Line{Time: time.Now(), Level: "warn", Text: "mind the step"})
-			}
-			records.Batch(r)
-		}
-	}
-	var all []client.Batch
-	for deadline := time.After(time.Minute); len(all) < 10; {
-		all = nil
-		f := &client.BatchFilter{Limit: 3}
-		for {
-			page, err := w.admin.Batches(ctx, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, page.Items...)
-			if f.Cursor = page.Next; f.Cursor == "" {
-				break
-			}
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("%d batches", len(all))
-		}
-	}
-	if len(all) != 10 {
-		t.Errorf("%d batches in pages", len(all))
-	}
-	failed, err := w.admin.Batches(ctx, &client.BatchFilter{Database: "db", Queue: "jobs", App: "shop", Outcome: "failed", Since: time.Now().Add(-time.Hour), Detail: true})
-	if err != nil || len(failed.Items) != 1 {
-		t.Fatalf("%+v, %v", failed, err)
-	}
-	one, err := w.admin.Batch(ctx, "db", failed.Items[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&failed.Items[0], one); diff != "" {
-		t.Errorf("the list with details and the batch differ: %s", diff)
-	}
-	if one.Error.Location != "a.ts:1:2" || len(one.Fates) != 1 || one.Fates[0].DelaySeconds != 1 || len(one.Lines) != 1 || one.Lines[0].Text != "mind the step" {
-		t.Errorf("%+v", one)
-	}
-	q, err := w.admin.Queue(ctx, "db", "jobs")
-	if err != nil || q.LastBatch == nil || q.LastBatch.Outcome != "failed" {
-		t.Errorf("%+v, %v", q, err)
-	}
-	mine, err := w.client("mail", access.Read).Batches(ctx, &client.BatchFilter{})
-	if err != nil || len(mine.Items) != 5 || mine.Items[0].Queue != "mails" {
-		t.Errorf("%+v, %v", mine, err)
-	}
-	none, err := w.admin.Batches(ctx, &client.BatchFilter{Since: time.Now().Add(time.Hour)})
-	if err != nil || len(none.Items) != 0 {
-		t.Errorf("%+v, %v", none, err)
-	}
 }

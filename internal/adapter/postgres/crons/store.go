@@ -36,7 +36,10 @@ type Store struct {
 	kept atomic.Int64
 }
 
-var _ schedule.Store = (*Store)(nil)
+var (
+	_ schedule.Store   = (*Store)(nil)
+	_ schedule.History = (*Store)(nil)
+)
 
 // New returns a store. It connects when it is first used.
 func New(ctx context.Context, o Options) (*Store, error) {
@@ -115,6 +118,9 @@ func (s *Store) Claim(ctx context.Context, c *schedule.Claim) (int64, error) {
 		}
 		if err != nil {
 			return err
+		}
+		if c.Cron == "" {
+			return nil
 		}
 		n, err := q.Begin(ctx, query.BeginParams{
 			Occurrence: &c.At, Attempt: int32(c.Attempt), Missed: int32(c.Missed), Node: clean(c.Node), App: c.App, Cron: c.Cron,

@@ -39,7 +39,7 @@ func message(database uint64, r *store.Row) queue.Message {
 	}
 	return queue.Message{
 		Seq: r.Seq, ID: queue.NewID(database, accepted), Format: r.Format, Body: r.Body,
-		SentAt: time.UnixMilli(r.SentAt), Failures: int(r.Failures), Losses: int(r.Losses),
+		SentAt: time.UnixMilli(r.SentAt), Failures: int(r.Failures), Losses: int(r.Losses), Trace: r.Trace,
 	}
 }
 
@@ -62,7 +62,7 @@ func (l *Lease) row(queueID int32, i int) store.Row {
 	m := &l.batch.Messages[i]
 	r := store.Row{
 		Queue: queueID, Seq: m.Seq, Format: m.Format, Failures: int16(m.Failures), Losses: int16(m.Losses),
-		SentAt: m.SentAt.UnixMilli(), Body: m.Body,
+		SentAt: m.SentAt.UnixMilli(), Body: m.Body, Trace: m.Trace,
 	}
 	if accepted := m.ID.Seq(); accepted != m.Seq {
 		r.Origin = accepted

@@ -8,6 +8,7 @@ import (
 	"github.com/runlot/runlot/internal/core/order"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/wheel"
 )
 
 // Queue is what the broker knows of one queue.
@@ -56,7 +57,7 @@ type Queue struct {
 	idle idleAge
 
 	// wake is the place in the wheel. The wheel's lock guards it.
-	wake wakeUp
+	wake *wheel.Entry[*Queue]
 }
 
 // idleAge is the oldest message of a queue without a lane, as read at a time.
@@ -73,7 +74,7 @@ func newQueue(b *Book, info *store.QueueInfo) *Queue {
 		settings: info.Settings, retention: retentionOf(&info.Settings),
 		leases: map[*queue.Batch]*Lease{},
 	}
-	q.wake = wakeUp{q: q, place: -1}
+	q.wake = wheel.NewEntry(q)
 	if info.PurgedBelow > 0 {
 		// Nobody knows how far the deletion came.
 		q.purge = &Purge{Below: info.PurgedBelow}

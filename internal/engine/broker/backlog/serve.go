@@ -40,7 +40,7 @@ func (q *Queue) pump(now time.Time) {
 		}
 	}
 	if !wakeAt.IsZero() {
-		q.book.wheel.set(q, wakeAt)
+		q.book.wheel.Set(q.wake, wakeAt)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -53,8 +54,8 @@ type Operator struct {
 	*settings.Keeper
 
 	o Options
-	// looks is held by a look at messages: one at a time leaves the store's connections to the lanes.
-	looks chan struct{}
+	// look shows messages.
+	look *look.Looker
 
 	mu sync.Mutex
 	// purging counts the calls of Purge by queue; the sweeper leaves their queues alone. mu guards it.
@@ -64,15 +65,14 @@ type Operator struct {
 // New makes an operator.
 func New(o Options) *Operator {
 	keeper := settings.New(settings.Options{Owner: o.Owner, Store: o.Store, Book: o.Book})
-	return &Operator{Keeper: keeper, o: o, looks: make(chan struct{}, 1), purging: map[int32]int{}}
+	return &Operator{Keeper: keeper, o: o, look: look.New(o.Store, o.Book), purging: map[int32]int{}}
 }
 
 // Codes of the faults of an operator's calls.
 const (
-	// CodeCursor: a cursor of Peek that cannot be read, or is that of another state.
-	CodeCursor = "cursor_invalid"
-	// CodeMessageNotFound: no message of the queue has the ID.
-	CodeMessageNotFound = "message_not_found"
+	// CodeCursor and CodeMessageNotFound are those of package look.
+	CodeCursor          = look.CodeCursor
+	CodeMessageNotFound = look.CodeMessageNotFound
 	// CodeTooManyIDs: one call names more than queue.OperateIDs messages.
 	CodeTooManyIDs = "too_many_ids"
 	// CodeNoSource: it is not known where a message came from, so that a redrive has to name its target.

@@ -92,4 +92,9 @@ type Operations interface {
 	// ClearInbox deletes what SQL enqueued for a queue and no Drain has moved yet, among the next limit rows of the inbox
 	// behind a place, 0 at first. It never runs beside a Drain or an Append.
 	ClearInbox(ctx context.Context, queueID int32, after int64, limit int) (Cleared, error)
+	// Search takes one step of a search, on a connection of its own that can only read.
+	Search(ctx context.Context, queueID int32, q *Search) (Searched, error)
+	// Replace deletes a message and adds another in its stead, which has the Source and the Reason of the first, in one
+	// transaction. Nothing happens when there is no message of that key. The new Seq is above every other, as for Append.
+	Replace(ctx context.Context, old Key, row *Row) error
 }

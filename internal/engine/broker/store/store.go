@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 )
 
 // Row is one message as the store keeps it. Times are whole milliseconds since 1970 UTC.
@@ -25,6 +26,8 @@ type Row struct {
 	// has it. A row with VisibleAt 0 is found by ReadReady, every other by ReadDue.
 	VisibleAt int64
 	Body      []byte
+	// Trace is the span that sent the message; nil for none. It stays through retries and moves.
+	Trace *trace.Context
 }
 
 // Due is the place of a delayed message in the order of its queue.

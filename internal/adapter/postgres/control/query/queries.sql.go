@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const addApp = `-- name: AddApp :exec
@@ -118,6 +119,83 @@ func (q *Queries) AddModule(ctx context.Context, arg AddModuleParams) error {
 	return err
 }
 
+const addNotice = `-- name: AddNotice :one
+INSERT INTO runlot_control.notice (day, rule, subject, body) VALUES ($1, $2, $3, $4)
+ON CONFLICT (rule, subject, day) DO NOTHING RETURNING id
+`
+
+type AddNoticeParams struct {
+	Day     pgtype.Date
+	Rule    string
+	Subject string
+	Body    []byte
+}
+
+func (q *Queries) AddNotice(ctx context.Context, arg AddNoticeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, addNotice,
+		arg.Day,
+		arg.Rule,
+		arg.Subject,
+		arg.Body,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const addNoticeWays = `-- name: AddNoticeWays :exec
+INSERT INTO runlot_control.notice_way (due_at, notice, way) SELECT clock_timestamp(), $1, unnest($2::text[])
+`
+
+type AddNoticeWaysParams struct {
+	Notice int64
+	Ways   []string
+}
+
+func (q *Queries) AddNoticeWays(ctx context.Context, arg AddNoticeWaysParams) error {
+	_, err := q.db.Exec(ctx, addNoticeWays, arg.Notice, arg.Ways)
+	return err
+}
+
+const addOperation = `-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+RETURNING id
+`
+
+type AddOperationParams struct {
+	CreatedAt time.Time
+	Rate      int32
+	Kind      string
+	State     string
+	Database  string
+	Queue     string
+	Filter    string
+	Target    string
+	Author    string
+	App       string
+	Ids       []string
+}
+
+func (q *Queries) AddOperation(ctx context.Context, arg AddOperationParams) (int64, error) {
+	row := q.db.QueryRow(ctx, addOperation,
+		arg.CreatedAt,
+		arg.Rate,
+		arg.Kind,
+		arg.State,
+		arg.Database,
+		arg.Queue,
+		arg.Filter,
+		arg.Target,
+		arg.Author,
+		arg.App,
+		arg.Ids,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const addToken = `-- name: AddToken :exec
 INSERT INTO runlot_control.token (created_at, expires_at, id, name, role, app, hash)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -220,6 +298,44 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const claimNotice = `-- name: ClaimNotice :one
+UPDATE runlot_control.notice_way w
+SET due_at = clock_timestamp() + make_interval(secs => $1::double precision), attempts = w.attempts + 1
+FROM runlot_control.notice n
+WHERE n.id = w.notice AND (w.notice, w.way) = (
+    SELECT c.notice, c.way FROM runlot_control.notice_way c
+    WHERE c.state = 'waiting' AND c.due_at <= clock_timestamp() AND c.way = ANY ($2::text[])
+    ORDER BY c.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING w.notice, w.way, w.attempts, n.body, extract(epoch FROM clock_timestamp() - n.added_at)::double precision AS age
+`
+
+type ClaimNoticeParams struct {
+	Lease float64
+	Ways  []string
+}
+
+type ClaimNoticeRow struct {
+	Notice   int64
+	Way      string
+	Attempts int32
+	Body     []byte
+	Age      float64
+}
+
+func (q *Queries) ClaimNotice(ctx context.Context, arg ClaimNoticeParams) (ClaimNoticeRow, error) {
+	row := q.db.QueryRow(ctx, claimNotice, arg.Lease, arg.Ways)
+	var i ClaimNoticeRow
+	err := row.Scan(
+		&i.Notice,
+		&i.Way,
+		&i.Attempts,
+		&i.Body,
+		&i.Age,
+	)
+	return i, err
 }
 
 const deleteApp = `-- name: DeleteApp :execrows
@@ -361,6 +477,22 @@ func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]RunlotControl
 	return items, nil
 }
 
+const expireNotices = `-- name: ExpireNotices :exec
+UPDATE runlot_control.notice_way SET state = 'failed', due_at = NULL, problem = $1
+WHERE state = 'waiting' AND due_at < clock_timestamp() - make_interval(secs => $2::double precision)
+`
+
+type ExpireNoticesParams struct {
+	Problem string
+	Age     float64
+}
+
+// What nobody has tried for so long is for a receiver that no node knows any more.
+func (q *Queries) ExpireNotices(ctx context.Context, arg ExpireNoticesParams) error {
+	_, err := q.db.Exec(ctx, expireNotices, arg.Problem, arg.Age)
+	return err
+}
+
 const lockApp = `-- name: LockApp :one
 SELECT live_version FROM runlot_control.app WHERE name = $1 FOR UPDATE
 `
@@ -417,6 +549,19 @@ func (q *Queries) NextDeployment(ctx context.Context, app string) (int32, error)
 	return column_1, err
 }
 
+const nextNotice = `-- name: NextNotice :one
+SELECT coalesce(extract(epoch FROM min(due_at) - clock_timestamp()), 0)::double precision AS seconds
+FROM runlot_control.notice_way
+WHERE state = 'waiting' AND way = ANY ($1::text[])
+`
+
+func (q *Queries) NextNotice(ctx context.Context, ways []string) (float64, error) {
+	row := q.db.QueryRow(ctx, nextNotice, ways)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
 const nextVersion = `-- name: NextVersion :one
 SELECT coalesce(max(number), 0)::integer + 1 FROM runlot_control.version WHERE app = $1
 `
@@ -426,6 +571,219 @@ func (q *Queries) NextVersion(ctx context.Context, app string) (int32, error) {
 	var column_1 int32
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const noticeWays = `-- name: NoticeWays :many
+SELECT notice, way, state, attempts, problem, due_at, sent_at
+FROM runlot_control.notice_way
+WHERE notice = ANY ($1::bigint[])
+ORDER BY notice, way
+`
+
+type NoticeWaysRow struct {
+	Notice   int64
+	Way      string
+	State    string
+	Attempts int32
+	Problem  string
+	DueAt    *time.Time
+	SentAt   *time.Time
+}
+
+func (q *Queries) NoticeWays(ctx context.Context, notices []int64) ([]NoticeWaysRow, error) {
+	rows, err := q.db.Query(ctx, noticeWays, notices)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NoticeWaysRow
+	for rows.Next() {
+		var i NoticeWaysRow
+		if err := rows.Scan(
+			&i.Notice,
+			&i.Way,
+			&i.State,
+			&i.Attempts,
+			&i.Problem,
+			&i.DueAt,
+			&i.SentAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notices = `-- name: Notices :many
+SELECT id, body FROM runlot_control.notice WHERE id < $1 ORDER BY id DESC LIMIT $2
+`
+
+type NoticesParams struct {
+	Before int64
+	Count  int32
+}
+
+type NoticesRow struct {
+	ID   int64
+	Body []byte
+}
+
+func (q *Queries) Notices(ctx context.Context, arg NoticesParams) ([]NoticesRow, error) {
+	rows, err := q.db.Query(ctx, notices, arg.Before, arg.Count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NoticesRow
+	for rows.Next() {
+		var i NoticesRow
+		if err := rows.Scan(&i.ID, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const openOperations = `-- name: OpenOperations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE state = 'running' ORDER BY id
+`
+
+func (q *Queries) OpenOperations(ctx context.Context) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, openOperations)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const operation = `-- name: Operation :one
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE id = $1
+`
+
+func (q *Queries) Operation(ctx context.Context, id int64) (RunlotControlOperation, error) {
+	row := q.db.QueryRow(ctx, operation, id)
+	var i RunlotControlOperation
+	err := row.Scan(
+		&i.ID,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Looked,
+		&i.Matched,
+		&i.Done,
+		&i.Rate,
+		&i.Kind,
+		&i.State,
+		&i.Database,
+		&i.Queue,
+		&i.Filter,
+		&i.Target,
+		&i.Author,
+		&i.App,
+		&i.Place,
+		&i.Error,
+		&i.Ids,
+		&i.Skipped,
+	)
+	return i, err
+}
+
+const operations = `-- name: Operations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation
+WHERE id < $1 AND ($2::text = '' OR database = $2) AND ($3::text = '' OR queue = $3)
+ORDER BY id DESC
+LIMIT $4
+`
+
+type OperationsParams struct {
+	Before   int64
+	Database string
+	Queue    string
+	Count    int32
+}
+
+func (q *Queries) Operations(ctx context.Context, arg OperationsParams) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, operations,
+		arg.Before,
+		arg.Database,
+		arg.Queue,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const pruneBlobs = `-- name: PruneBlobs :exec
@@ -443,6 +801,26 @@ DELETE FROM runlot_control.event WHERE id <= $1
 
 func (q *Queries) PruneEvents(ctx context.Context, upTo int64) error {
 	_, err := q.db.Exec(ctx, pruneEvents, upTo)
+	return err
+}
+
+const pruneNotices = `-- name: PruneNotices :exec
+DELETE FROM runlot_control.notice
+WHERE id <= (SELECT n.id FROM runlot_control.notice n ORDER BY n.id DESC OFFSET $1::integer LIMIT 1)
+`
+
+func (q *Queries) PruneNotices(ctx context.Context, keep int32) error {
+	_, err := q.db.Exec(ctx, pruneNotices, keep)
+	return err
+}
+
+const pruneOperations = `-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET $1::int)
+`
+
+func (q *Queries) PruneOperations(ctx context.Context, keep int32) error {
+	_, err := q.db.Exec(ctx, pruneOperations, keep)
 	return err
 }
 
@@ -481,6 +859,39 @@ func (q *Queries) PutSecret(ctx context.Context, arg PutSecretParams) error {
 		arg.App,
 		arg.Name,
 		arg.Sealed,
+	)
+	return err
+}
+
+const saveOperation = `-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = $1, looked = $2, matched = $3, done = $4, state = $5, place = $6, error = $7, skipped = $8
+WHERE id = $9
+`
+
+type SaveOperationParams struct {
+	EndedAt *time.Time
+	Looked  int64
+	Matched int64
+	Done    int64
+	State   string
+	Place   string
+	Error   string
+	Skipped []byte
+	ID      int64
+}
+
+func (q *Queries) SaveOperation(ctx context.Context, arg SaveOperationParams) error {
+	_, err := q.db.Exec(ctx, saveOperation,
+		arg.EndedAt,
+		arg.Looked,
+		arg.Matched,
+		arg.Done,
+		arg.State,
+		arg.Place,
+		arg.Error,
+		arg.Skipped,
+		arg.ID,
 	)
 	return err
 }
@@ -527,6 +938,36 @@ type SetLiveParams struct {
 
 func (q *Queries) SetLive(ctx context.Context, arg SetLiveParams) error {
 	_, err := q.db.Exec(ctx, setLive, arg.Version, arg.Since, arg.App)
+	return err
+}
+
+const settleNotice = `-- name: SettleNotice :exec
+UPDATE runlot_control.notice_way
+SET state = $1, problem = $2,
+    due_at = CASE WHEN $1::text = 'waiting' THEN clock_timestamp() + make_interval(secs => $3::double precision) END,
+    sent_at = CASE WHEN $1::text = 'sent' THEN clock_timestamp() END
+WHERE notice = $4 AND way = $5 AND attempts = $6 AND state = 'waiting'
+`
+
+type SettleNoticeParams struct {
+	State   string
+	Problem string
+	After   float64
+	Notice  int64
+	Way     string
+	Attempt int32
+}
+
+// A claim that is not the last one changes nothing.
+func (q *Queries) SettleNotice(ctx context.Context, arg SettleNoticeParams) error {
+	_, err := q.db.Exec(ctx, settleNotice,
+		arg.State,
+		arg.Problem,
+		arg.After,
+		arg.Notice,
+		arg.Way,
+		arg.Attempt,
+	)
 	return err
 }
 
@@ -641,6 +1082,22 @@ func (q *Queries) Version(ctx context.Context, arg VersionParams) (VersionRow, e
 		&i.Live,
 	)
 	return i, err
+}
+
+const versionNumber = `-- name: VersionNumber :one
+SELECT number FROM runlot_control.version WHERE app = $1 AND id = $2
+`
+
+type VersionNumberParams struct {
+	App string
+	ID  uuid.UUID
+}
+
+func (q *Queries) VersionNumber(ctx context.Context, arg VersionNumberParams) (int32, error) {
+	row := q.db.QueryRow(ctx, versionNumber, arg.App, arg.ID)
+	var number int32
+	err := row.Scan(&number)
+	return number, err
 }
 
 const versions = `-- name: Versions :many

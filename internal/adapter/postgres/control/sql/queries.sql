@@ -115,3 +115,81 @@ LIMIT @count;
 
 -- name: PruneEvents :exec
 DELETE FROM runlot_control.event WHERE id <= @up_to;
+
+-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES (@created_at, @rate, @kind, @state, @database, @queue, @filter, @target, @author, @app, @ids)
+RETURNING id;
+
+-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = @ended_at, looked = @looked, matched = @matched, done = @done, state = @state, place = @place, error = @error, skipped = @skipped
+WHERE id = @id;
+
+-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET @keep::int);
+
+-- name: Operation :one
+SELECT * FROM runlot_control.operation WHERE id = @id;
+
+-- name: Operations :many
+SELECT * FROM runlot_control.operation
+WHERE id < @before AND (@database::text = '' OR database = @database) AND (@queue::text = '' OR queue = @queue)
+ORDER BY id DESC
+LIMIT @count;
+
+-- name: OpenOperations :many
+SELECT * FROM runlot_control.operation WHERE state = 'running' ORDER BY id;
+
+-- name: VersionNumber :one
+SELECT number FROM runlot_control.version WHERE app = @app AND id = @id;
+
+-- name: AddNotice :one
+INSERT INTO runlot_control.notice (day, rule, subject, body) VALUES (@day, @rule, @subject, @body)
+ON CONFLICT (rule, subject, day) DO NOTHING RETURNING id;
+
+-- name: AddNoticeWays :exec
+INSERT INTO runlot_control.notice_way (due_at, notice, way) SELECT clock_timestamp(), @notice, unnest(@ways::text[]);
+
+-- name: PruneNotices :exec
+DELETE FROM runlot_control.notice
+WHERE id <= (SELECT n.id FROM runlot_control.notice n ORDER BY n.id DESC OFFSET @keep::integer LIMIT 1);
+
+-- name: ExpireNotices :exec
+-- What nobody has tried for so long is for a receiver that no node knows any more.
+UPDATE runlot_control.notice_way SET state = 'failed', due_at = NULL, problem = @problem
+WHERE state = 'waiting' AND due_at < clock_timestamp() - make_interval(secs => @age::double precision);
+
+-- name: ClaimNotice :one
+UPDATE runlot_control.notice_way w
+SET due_at = clock_timestamp() + make_interval(secs => @lease::double precision), attempts = w.attempts + 1
+FROM runlot_control.notice n
+WHERE n.id = w.notice AND (w.notice, w.way) = (
+    SELECT c.notice, c.way FROM runlot_control.notice_way c
+    WHERE c.state = 'waiting' AND c.due_at <= clock_timestamp() AND c.way = ANY (@ways::text[])
+    ORDER BY c.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING w.notice, w.way, w.attempts, n.body, extract(epoch FROM clock_timestamp() - n.added_at)::double precision AS age;
+
+-- name: NextNotice :one
+SELECT coalesce(extract(epoch FROM min(due_at) - clock_timestamp()), 0)::double precision AS seconds
+FROM runlot_control.notice_way
+WHERE state = 'waiting' AND way = ANY (@ways::text[]);
+
+-- name: SettleNotice :exec
+-- A claim that is not the last one changes nothing.
+UPDATE runlot_control.notice_way
+SET state = @state, problem = @problem,
+    due_at = CASE WHEN @state::text = 'waiting' THEN clock_timestamp() + make_interval(secs => @after::double precision) END,
+    sent_at = CASE WHEN @state::text = 'sent' THEN clock_timestamp() END
+WHERE notice = @notice AND way = @way AND attempts = @attempt AND state = 'waiting';
+
+-- name: Notices :many
+SELECT id, body FROM runlot_control.notice WHERE id < @before ORDER BY id DESC LIMIT @count;
+
+-- name: NoticeWays :many
+SELECT notice, way, state, attempts, problem, due_at, sent_at
+FROM runlot_control.notice_way
+WHERE notice = ANY (@notices::bigint[])
+ORDER BY notice, way;

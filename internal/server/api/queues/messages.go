@@ -1,0 +1,220 @@
+package queues
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/server/api/endpoint"
+	"github.com/runlot/runlot/internal/server/api/lines"
+	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/wire"
+)
+
+const tagMessages = "Messages"
+
+func (c *calls) registerMessages() {
+	endpoint.Call(c.d, access.Read, huma.Operation{
+		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
+		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *struct {
+		reach.Path
+
+		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
+		Cursor string `query:"cursor" doc:"The field next of the page before."`
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	},
+	) (*endpoint.Body[client.Messages], error) {
+		db, err := c.r.Open(ctx, &in.Path)
+		if err != nil {
+			return nil, err
+		}
+		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit})
+		if err != nil {
+			return nil, err
+		}
+		out := client.Messages{Items: make([]client.Message, len(page.Messages)), Next: page.Next}
+		for i := range page.Messages {
+			out.Items[i] = wire.Message(&page.Messages[i])
+		}
+		return endpoint.Answer(out), nil
+	})
+	endpoint.Call(c.d, access.Read, huma.Operation{
+		OperationID: "get-message", Method: http.MethodGet, Path: queuesPath + "/messages/{id}", Summary: "Look at one message",
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *struct {
+		reach.Path
+
+		ID string `path:"id"`
+	},
+	) (*endpoint.Body[client.Message], error) {
+		db, err := c.r.Open(ctx, &in.Path)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := wire.IDs([]string{in.ID})
+		if err != nil {
+			return nil, err
+		}
+		m, err := db.Broker.Message(ctx, in.Queue, ids[0])
+		if err != nil {
+			return nil, err
+		}
+		return endpoint.Answer(wire.Message(&m)), nil
+	})
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
+		OperationID: "send-messages", Method: http.MethodPost, Path: queuesPath + "/messages", Summary: "Send messages",
+		Description: "Stores 1 to 100 messages, all or none, and answers after the commit. The limits are those of a producer; where apps of both " +
+			"dialects use the database, the stricter ones.",
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusCreated,
+	}, c.send)
+	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error)) {
+		endpoint.Call(c.d, access.Deploy, huma.Operation{
+			OperationID: id, Method: method, Path: queuesPath + path, Summary: summary, Tags: []string{tagMessages},
+			Description: "Messages that are being delivered are left alone.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
+		}, func(ctx context.Context, in *struct {
+			reach.Path
+
+			Body client.MessageIDs
+		},
+		) (*endpoint.Body[client.Chosen], error) {
+			db, err := c.r.Open(ctx, &in.Path)
+			if err != nil {
+				return nil, err
+			}
+			ids, err := wire.IDs(in.Body.IDs)
+			if err != nil {
+				return nil, err
+			}
+			done, err := verb(ctx, db.Broker, in.Queue, ids)
+			if err != nil {
+				return nil, err
+			}
+			c.r.Changed(ctx, &in.Path, event, map[string]string{detailMessages: strconv.Itoa(done.Done)})
+			return endpoint.Answer(client.Chosen{
+				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing),
+			}), nil
+		})
+	}
+	choose("delete-messages", http.MethodDelete, "/messages", "Delete messages", eventDeleted,
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
+			return b.Delete(ctx, queueName, ids)
+		})
+	choose("retry-messages", http.MethodPost, "/messages/retry", "Make delayed messages visible now", eventRetried,
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
+			return b.RetryNow(ctx, queueName, ids)
+		})
+	c.registerLong()
+}
+
+func (c *calls) send(ctx context.Context, in *struct {
+	reach.Path
+
+	Body client.Send
+},
+) (*endpoint.Body[client.Sent], error) {
+	db, err := c.r.Open(ctx, &in.Path)
+	if err != nil {
+		return nil, err
+	}
+	dialect := queue.Runlot
+	for _, m := range c.r.Queues.Manifests() {
+		if m.Database == in.Database && m.Dialect == queue.Wrangler {
+			dialect = queue.Wrangler
+		}
+	}
+	drafts, err := wire.Drafts(in.Body.Messages, queue.LimitsOf(dialect))
+	if err != nil {
+		return nil, err
+	}
+	m, err := db.Broker.Send(ctx, in.Queue, drafts)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Answer(client.Sent{Messages: len(drafts), Unsettled: m.Count, Bytes: m.Bytes}), nil
+}
+
+// registerLong registers what tells of its progress while it goes on.
+func (c *calls) registerLong() {
+	const shape = "Answers in lines of JSON: {\"progress\": …} while it goes on, and at the end {\"done\": …} or {\"error\": …}. "
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
+		OperationID: "purge-queue", Method: http.MethodPost, Path: queuesPath + "/purge", Summary: "Delete all that a queue holds",
+		Description: shape + "From the first line on the purge is made, and goes on without the caller.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *reach.Path) (*huma.StreamResponse, error) {
+		db, err := c.r.OpenQueue(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return c.stream(in, eventPurged, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
+			done, err := db.Broker.Purge(ctx, in.Queue, func(p operate.Purged) { progress(purged(p)) })
+			return purged(done), err
+		}), nil
+	})
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
+		OperationID: "redrive-queue", Method: http.MethodPost, Path: queuesPath + "/redrive", Summary: "Move dead letters back",
+		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+	}, func(ctx context.Context, in *struct {
+		reach.Path
+
+		Body client.Redrive
+	},
+	) (*huma.StreamResponse, error) {
+		db, err := c.r.OpenQueue(ctx, &in.Path)
+		if err != nil {
+			return nil, err
+		}
+		token := endpoint.Caller(ctx)
+		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate}
+		if token.App != "" {
+			o.May = func(queueName string) bool { return c.r.Opens(token, in.Database, queueName) }
+		}
+		if o.IDs, err = wire.IDs(in.Body.IDs); err != nil {
+			return nil, err
+		}
+		return c.stream(&in.Path, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
+			o.Progress = func(r operate.Redriven) { progress(redriven(r)) }
+			done, err := db.Broker.Redrive(ctx, in.Queue, o)
+			return redriven(done), err
+		}), nil
+	})
+}
+
+func purged(p operate.Purged) client.Progress { return client.Progress{Messages: p.Messages + p.Inbox} }
+
+func redriven(r operate.Redriven) client.Progress {
+	return client.Progress{Messages: r.Moved, InFlight: r.InFlight, Missing: wire.Texts(r.Missing)}
+}
+
+// stream answers with the progress of work. Work that did anything leaves an event, also when it was cut short.
+func (c *calls) stream(p *reach.Path, event string, work lines.Work) *huma.StreamResponse {
+	return lines.Stream(work, func(ctx context.Context, done client.Progress, err error) *client.Error {
+		if err == nil || done.Messages > 0 {
+			detail := map[string]string{detailMessages: strconv.FormatInt(done.Messages, 10)}
+			switch {
+			case err != nil && ctx.Err() != nil:
+				detail["reason"] = "stopped by the caller"
+			case err != nil:
+				detail["reason"] = fault.From(err).Error()
+			}
+			c.r.Changed(ctx, p, event, detail)
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil && fault.KindOf(err) == fault.Internal {
+			c.r.Log.Error("a call failed", "event", event, "queue", p.Queue, "error", fault.Detail(err))
+		}
+		return endpoint.Failure(err)
+	})
+}
