@@ -22,8 +22,10 @@ type Entry[T any] struct {
 // NewEntry returns an entry that is in no wheel.
 func NewEntry[T any](item T) *Entry[T] { return &Entry[T]{item: item, place: -1} }
 
-// Key and Place implement order.Entry.
-func (e *Entry[T]) Key() int64  { return e.at.UnixNano() }
+// Key implements order.Entry.
+func (e *Entry[T]) Key() int64 { return e.at.UnixNano() }
+
+// Place implements order.Entry.
 func (e *Entry[T]) Place() *int { return &e.place }
 
 // Wheel keeps for each entry the next time at which there may be something to do.
