@@ -41,7 +41,10 @@ type QueueProducer struct {
 
 // QueueConsumer is the app whose handler drains a queue, and how.
 type QueueConsumer struct {
-	App                 string  `json:"app"`
+	// App is "" for a consumer over HTTP that an operator gave the queue.
+	App string `json:"app"`
+	// Pull says that the queue is drained over HTTP, by whoever holds a token.
+	Pull                bool    `json:"pull,omitempty"`
 	BatchSize           int     `json:"batch_size"`
 	BatchTimeoutSeconds float64 `json:"batch_timeout_seconds"`
 	MaxRetries          int     `json:"max_retries"`

@@ -24,5 +24,29 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 		name: "`POST /queues/{id}/messages/peek` and `/messages/purge`", of: "C", state: works, tests: "`TestMessages`",
 		note: "Delayed messages and those in flight are shown too. What is being delivered is not purged, and named in `warnings`.",
 	},
+	{
+		name: "`POST /queues`", of: "C", state: works, tests: "`TestCreateQueue`",
+		note: "In the database `default`; `DATABASE/NAME` makes it in another that is in use.",
+	},
+	{
+		name: "`DELETE /queues/{id}`", of: "C", state: differs, tests: "`TestCreateQueue`",
+		note: "Refused: a queue stays once it is there. `purge` empties it; an empty queue costs nothing.",
+	},
 	{name: "`GET /queues/{id}/consumers`, `GET /queues/{id}/consumers/{id}`", of: "C", state: works, tests: "`TestAQueueIsDescribed`"},
+	{
+		name: "`POST`, `PUT`, `DELETE` of consumers that are a script", of: "C", state: works, tests: "`TestWorkerConsumers`, `TestPullAcrossARestart`",
+		note: "The change is a new version of the script with the code of the live one: a rollback takes it back, and the next deployment replaces it by what its configuration says. The script and the queue are of one database.",
+	},
+	{
+		name: "`POST`, `PUT`, `DELETE` of consumers of the type `http_pull`", of: "C", state: works, tests: "`TestPullConsumer`",
+		note: "A setting of the queue. A version that would consume the queue is refused until it is removed.",
+	},
+	{
+		name: "`POST /queues/{id}/messages/pull`", of: "C", state: works, tests: "`TestPullConsumer`, `TestALeaseRunsOut`, `TestCrowd`",
+		note: "`visibility_timeout_ms`, and `visibility_timeout` in milliseconds too. `wait_ms`, which Cloudflare has not, waits up to 30 s for a message. The last delivery is the one after `max_retries` retries, as for handlers. A paused queue answers 409 with code 10252. `CF-sourceMessageSource` is not told.",
+	},
+	{
+		name: "`POST /queues/{id}/messages/ack`", of: "C", state: works, tests: "`TestLateAnswers`, `TestARestart`, `TestKillsUnderPullers`",
+		note: "An ack is good however late it comes, also after a restart and while another holds the message; a retry only while its lease holds. `warnings` say what was late, gone or foreign. At most 1,000 leases a call.",
+	},
 }}

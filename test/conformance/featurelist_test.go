@@ -133,8 +133,11 @@ var areas = []area{
 			note: "Apps that name the same database share its queues. The celld document has no such thing.",
 		},
 		{name: "a queue keeps its messages without a consumer, until one is deployed", of: "CR", state: works, cases: "loss-undecodable share-no-consumer"},
-		{name: "pull consumers (`type: \"http_pull\"`)", of: "C", state: absent, note: "Refused with its place. From SQL, `runlot_queue.messages` shows what waits."},
-		{name: "`remote: true`, `visibility_timeout_ms`", of: "C", state: differs, tests: "`TestGolden`", note: "Ignored with a warning."},
+		{
+			name: "pull consumers (`type: \"http_pull\"`)", of: "C", state: works, tests: "`TestGolden`, `TestPullAcrossARestart`",
+			note: "In configuration files of both dialects too; see [CONFIGURATION.md](CONFIGURATION.md#pull-consumers).",
+		},
+		{name: "`remote: true`, `visibility_timeout_ms` of a handler", of: "C", state: differs, tests: "`TestGolden`", note: "Ignored with a warning."},
 		{name: "secrets in `.dev.vars` and `.env`", of: "C", state: works, cases: "settle-wait-until", tests: "`TestGolden`; `TestSecretFiles`"},
 		{name: "`queues` in local development", of: "CR", state: works, cases: "share-reload-alone", tests: "`TestScripts`", note: "`runlot dev` runs the real engine, with messages that survive a restart; several apps in one process."},
 		{
@@ -176,8 +179,8 @@ var areas = []area{
 	}},
 	{"Operating", []feature{
 		{
-			name: "the HTTP API: queues, push, peek, purge, pause", of: "C", state: differs, tests: "`TestMessagesThroughTheAPI`",
-			note: "`celld` has them under `/v1` in shapes of its own; `GET /v1/openapi.json` describes them. Consumers come with the app; there is no pull consumer.",
+			name: "the HTTP API: queues, push, peek, purge, pause", of: "C", state: differs, tests: "`TestMessagesThroughTheAPI`, `TestMessages`",
+			note: "`celld` has them in Cloudflare's shapes, see [below](#cloudflares-http-api), and under `/v1` in its own with what only it has; `GET /v1/openapi.json` describes those.",
 		},
 		{
 			name: "list of queues with depth, dead letters and last batch (`runlot queue`)", of: "CR", state: works, tests: "`TestOverview`; `TestScripts` (queue)",

@@ -197,10 +197,13 @@ func describe(q *client.Queue) [][2]string {
 	}
 	lines = append(lines, [2]string{"Kept for", kept})
 	state := "delivered"
-	if q.PausedSince != nil {
+	switch {
+	case q.PausedSince != nil:
 		state = "paused since " + remote.Clock(*q.PausedSince) + "; `runlot queue resume " + q.Name + "` goes on"
-	} else if q.Consumer == nil {
+	case q.Consumer == nil:
 		state = "no app consumes it: messages wait"
+	case q.Consumer.Pull:
+		state = "waits to be pulled"
 	}
 	lines = append(lines, [2]string{"State", state})
 	for _, p := range q.Producers {
@@ -209,6 +212,9 @@ func describe(q *client.Queue) [][2]string {
 	if c := q.Consumer; c != nil {
 		text := fmt.Sprintf("%s: batches of %d or %s, %d retries", c.App, c.BatchSize,
 			span.Text(time.Duration(c.BatchTimeoutSeconds*float64(time.Second))), c.MaxRetries)
+		if c.Pull {
+			text = fmt.Sprintf("pulled over HTTP, %d retries", c.MaxRetries)
+		}
 		lines = append(lines, [2]string{"Consumer", text})
 		if c.DeadLetterQueue != "" {
 			lines = append(lines, [2]string{"Dead letters", number(q.DeadLetters) + " in " + c.DeadLetterQueue})

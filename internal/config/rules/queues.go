@@ -81,11 +81,13 @@ func (q *Queues) consumer(entry source.Value) (queue.Consumer, bool) {
 	entry.Allow(append([]string{
 		"queue", q.Spelling("maxBatchSize"), q.Spelling("maxBatchTimeout"), q.Spelling("maxRetries"),
 		q.Spelling("maxConcurrency"), q.Spelling("retryDelay"), q.Spelling("deadLetterQueue"),
+		"type", q.Spelling("visibilityTimeoutMs"),
 	}, q.ConsumerKeys...)...)
 	c := queue.Consumer{
 		Queue: queueName(entry), BatchSize: queue.DefaultBatchSize, BatchTimeout: queue.DefaultBatchTimeout,
 		MaxRetries: queue.DefaultMaxRetries, Backoff: limits.DefaultBackoff, Retention: queue.DefaultRetention,
 	}
+	pulled(key, &c)
 	if i, ok := integer(key("maxBatchSize"), 1, queue.MaxBatchSize); ok {
 		c.BatchSize = i
 	}
@@ -130,10 +132,37 @@ func Retention(v source.Value, c *queue.Consumer) {
 	}
 }
 
-// VisibilityTimeout checks the number of milliseconds that a pull consumer would hold messages for; nothing uses it.
-func VisibilityTimeout(v source.Value) bool {
-	_, ok := v.Integer("a whole number of milliseconds", 0, int64(12*time.Hour/time.Millisecond))
-	return ok
+// The types of consumer.
+const (
+	typeWorker = "worker"
+	typePull   = "http_pull"
+)
+
+// pulled reads whether a queue is drained over HTTP, and says which keys do not count then.
+func pulled(key func(camel string) source.Value, c *queue.Consumer) {
+	kind := key("type")
+	if text, ok := kind.Text(); ok {
+		c.Pull = text == typePull
+		if !c.Pull && text != typeWorker {
+			kind.Refusef(`write "worker" for the queue handler, or "http_pull" for whoever pulls over HTTP`,
+				"`type` must be \"worker\" or \"http_pull\", found %s", source.Quote(text))
+		}
+	}
+	ignored, who := []string{"visibilityTimeoutMs"}, "it is for pull consumers"
+	if c.Pull {
+		c.BatchSize, c.Visibility = queue.DefaultPull, queue.DefaultVisibility
+		ignored, who = []string{"maxBatchTimeout", "maxConcurrency"}, "it is for consumers with a queue handler"
+	}
+	visibility := key("visibilityTimeoutMs")
+	milli, ok := visibility.Integer("a whole number of milliseconds", queue.MinVisibility.Milliseconds(), queue.MaxVisibility.Milliseconds())
+	if ok && c.Pull {
+		c.Visibility = time.Duration(milli) * time.Millisecond
+	}
+	for _, name := range ignored {
+		if v := key(name); v.Exists() && (ok || c.Pull) {
+			v.Warnf("", "`%s` is ignored: %s", v.Key(), who)
+		}
+	}
 }
 
 func integer(v source.Value, lo, hi int) (int, bool) {

@@ -74,7 +74,6 @@ func (c *compiler) compile() *app.Manifest {
 	q := rules.Queues{
 		Dialect: queue.Wrangler, Spelling: rules.Snake,
 		ProducerKeys: []string{"remote"}, Producer: producer,
-		ConsumerKeys: []string{"type", "visibility_timeout_ms"}, Consumer: consumer,
 	}
 	q.Read(queues, names, m)
 	d := rules.D1{Spelling: rules.Snake, Keys: []string{"preview_database_id", "remote"}, Entry: d1}
@@ -195,15 +194,5 @@ func d1(entry source.Value) {
 		if remote, _ := v.Boolean(); remote {
 			v.Warnf("", "`remote` is ignored: the database is a file of this machine")
 		}
-	}
-}
-
-func consumer(entry source.Value, _ *queue.Consumer) {
-	if kind, ok := entry.Get("type").Text(); ok && kind != "worker" {
-		entry.Get("type").Refusef(`write "worker", or remove the key`,
-			"`type` must be \"worker\", found %s: pull consumers are not in this release", source.Quote(kind))
-	}
-	if v := entry.Get("visibility_timeout_ms"); v.Exists() && rules.VisibilityTimeout(v) {
-		v.Warnf("", "`visibility_timeout_ms` is ignored: it is for pull consumers")
 	}
 }

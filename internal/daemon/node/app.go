@@ -170,6 +170,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.mu.Unlock()
 	a.n.bound(a, v.Manifest)
 	a.updateConsumers(ctx, v.Manifest, db)
+	a.keep(ctx, v.Manifest, db)
 	a.n.release(a, v)
 	return err
 }
@@ -293,6 +294,24 @@ func wantedConsumers(m *app.Manifest) map[string]queue.Consumer {
 		}
 	}
 	return wanted
+}
+
+// keep sets the retention of the queues that are drained over HTTP: nothing runs here for them. It is stored, so that a
+// broker which comes later has it too.
+func (a *App) keep(ctx context.Context, m *app.Manifest, db *database) {
+	for i := range m.Consumers {
+		c := &m.Consumers[i]
+		if !c.Pull {
+			continue
+		}
+		b, err := db.live(ctx)
+		if err == nil {
+			err = b.SetRetention(ctx, c.Queue, c.Retention)
+		}
+		if err != nil {
+			a.log.Warn("the retention of a queue was not set", "queue", c.Queue, "error", fault.Detail(err))
+		}
+	}
 }
 
 // updateConsumers makes the running consumers those of the manifest. One that did not change goes on.

@@ -61,3 +61,33 @@ func TestSettingsAreRefusedWhole(t *testing.T) {
 		wantFault(t, err, fault.NotFound, queue.CodeQueueNotFound)
 	})
 }
+
+// TestPullConsumerIsKept: a consumer over HTTP outlives its broker, and keeps the time that it was made at.
+func TestPullConsumerIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, tiny)
+		made := time.Now().Truncate(time.Millisecond)
+		want := settings.Pull{BatchSize: 5, Visibility: time.Minute, MaxRetries: 3, RetryDelay: time.Second, DeadLetterQueue: "dead"}
+		check(t, r.b.SetPull(t.Context(), "a", &want))
+		time.Sleep(time.Hour)
+		want.MaxRetries = 4
+		check(t, r.b.SetPull(t.Context(), "a", &want))
+		check(t, r.b.Stop(t.Context()))
+
+		r.restart(tiny)
+		want.Since = made
+		o, err := r.b.Overview(t.Context(), "a")
+		check(t, err)
+		if o.Pull == nil || !o.Pull.Since.Equal(made) {
+			t.Fatalf("%+v", o.Pull)
+		}
+		o.Pull.Since = made
+		if *o.Pull != want {
+			t.Errorf("%+v, want %+v", *o.Pull, want)
+		}
+		check(t, r.b.SetPull(t.Context(), "a", nil))
+		if s, err := r.b.Settings("a"); err != nil || s.Pull != nil {
+			t.Errorf("%+v, %v", s.Pull, err)
+		}
+	})
+}

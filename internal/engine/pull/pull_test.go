@@ -349,6 +349,18 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	})
 }
 
+// TestEmptyPullsTakeNoRoom: what was asked for and not there does not count as held.
+func TestEmptyPullsTakeNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		for range queue.PullHeld/queue.MaxBatchSize + 1 {
+			r.want(r.pull(queue.MaxBatchSize, time.Hour))
+		}
+		r.send("1")
+		r.want(r.pull(1, time.Hour), "1 1")
+	})
+}
+
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

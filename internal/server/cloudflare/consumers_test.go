@@ -208,3 +208,32 @@ func TestWorkerConsumers(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestCreateQueue(t *testing.T) {
+	w := newWorld(t)
+	w.serve(shop(), crawl("spider"))
+	token := w.token(access.Deploy, "")
+	made := w.result("POST", "", token, `{"queue_name":"mails","settings":{"delivery_delay":5,"message_retention_period":86400}}`)
+	if !strings.Contains(made, `"queue_name":"mails","settings":{"delivery_delay":5,"delivery_paused":false,"message_retention_period":86400}`) ||
+		!strings.Contains(made, `"producers":[],"producers_total_count":0`) {
+		t.Error(made)
+	}
+	if text := w.result("POST", "", token, `{"queue_name":"spider/mails"}`); !strings.Contains(text, `"queue_name":"spider/mails"`) {
+		t.Error(text)
+	}
+	for body, want := range map[string]string{
+		`{"queue_name":"mails"}`: "400 11009 there is a queue default/mails already — choose another name, or use that one",
+		`{"queue_name":"No_"}`:   `400 11003 "No_" is no queue name — ` + queue.NameRule,
+		`{}`:                     `400 11003 "" is no queue name — ` + queue.NameRule,
+		`{"queue_name":"late","settings":{"delivery_delay":-1}}`: "400 100128 delivery_delay of -1 is outside 0 to 86400 seconds",
+	} {
+		wantText(t, body, w.result("POST", "", token, body), want)
+	}
+	all, ids := w.names(token, "?name=mails&name=late")
+	wantText(t, "made", strings.Join(all, " "), "mails")
+	if text := w.result("POST", "", w.token(access.Deploy, "shop"), `{"queue_name":"x"}`); !strings.HasPrefix(text, "403 10000 ") {
+		t.Error(text)
+	}
+	wantText(t, "delete", w.result("DELETE", "/"+ids["mails"], token, ""),
+		"400 10001 a queue cannot be deleted in this release: mails stays — `wrangler queues purge mails` empties it; an empty queue costs nothing")
+}

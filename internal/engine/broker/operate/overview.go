@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/settings"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -34,6 +35,8 @@ type Overview struct {
 	// Retention is how long messages stay unsettled; Overridden says that an operator set it.
 	Retention  time.Duration
 	Overridden bool
+	// Pull is the consumer over HTTP that an operator gave the queue; nil when none did.
+	Pull *settings.Pull
 }
 
 // Queues are the names of all queues, in order.
@@ -54,13 +57,14 @@ func (o *Operator) Overview(ctx context.Context, queueName string) (Overview, er
 	if err != nil {
 		return Overview{}, err
 	}
-	m, settings := q.Metrics(ctx, overviewAge), q.Settings()
+	kept, err := o.Settings(queueName)
+	if err != nil {
+		return Overview{}, err
+	}
+	m := q.Metrics(ctx, overviewAge)
 	v := Overview{
 		Name: q.Name, Unsettled: m.Count, Bytes: m.Bytes, InFlight: int64(len(q.InFlight())), Visible: Unknown, Delayed: Unknown,
-		Oldest: m.Oldest, Retention: q.Retention(), Overridden: settings.RetentionOverride > 0,
-	}
-	if settings.PausedAt > 0 {
-		v.PausedAt = time.UnixMilli(settings.PausedAt)
+		Oldest: m.Oldest, PausedAt: kept.PausedAt, Retention: kept.Retention, Overridden: kept.Overridden, Pull: kept.Pull,
 	}
 	if !o.o.Book.Exact() {
 		v.Unsettled, v.Bytes = Unknown, Unknown

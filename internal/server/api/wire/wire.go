@@ -39,7 +39,7 @@ func Queue(database string, o *operate.Overview, apps []*app.Manifest) client.Qu
 			c := &m.Consumers[i]
 			if c.Queue == o.Name {
 				q.Consumer = &client.QueueConsumer{
-					App: m.Name, BatchSize: c.BatchSize, BatchTimeoutSeconds: c.BatchTimeout.Seconds(), MaxRetries: c.MaxRetries,
+					App: m.Name, Pull: c.Pull, BatchSize: c.BatchSize, BatchTimeoutSeconds: c.BatchTimeout.Seconds(), MaxRetries: c.MaxRetries,
 					MaxConcurrency: c.MaxConcurrency, DeadLetterQueue: c.DeadLetterQueue,
 				}
 			}
@@ -47,6 +47,9 @@ func Queue(database string, o *operate.Overview, apps []*app.Manifest) client.Qu
 				q.DeadLettersOf = append(q.DeadLettersOf, c.Queue)
 			}
 		}
+	}
+	if q.Consumer == nil && o.Pull != nil {
+		q.Consumer = &client.QueueConsumer{Pull: true, BatchSize: o.Pull.BatchSize, MaxRetries: o.Pull.MaxRetries, DeadLetterQueue: o.Pull.DeadLetterQueue}
 	}
 	return q
 }

@@ -74,7 +74,9 @@ const (
 func Register(r *wire.Router, o Options) {
 	s := &service{o: o, ids: map[string]place{}, purges: map[place]time.Time{}}
 	r.Handle("GET "+queuesPath, access.Read, s.list)
+	r.Handle("POST "+queuesPath, access.Deploy, s.create)
 	r.Handle("GET "+queuePath, access.Read, s.get)
+	r.Handle("DELETE "+queuePath, access.Deploy, s.remove)
 	r.Handle("PATCH "+queuePath, access.Deploy, s.patch)
 	r.Handle("PUT "+queuePath, access.Deploy, s.put)
 	r.Handle("GET "+queuePath+"/metrics", access.Read, s.metrics)
