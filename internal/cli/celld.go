@@ -36,18 +36,23 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	s.capped.define(f)
 	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
+	defineNotifications(f, &s.Notices)
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
 	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
+	s.set.Add(notificationSettings...)
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
 }
 
 // Read implements instance.Settings.
 func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
+	if err := guardPassword(c, &s.Notices); err != nil {
+		return nil, err
+	}
 	if err := s.set.Read(os.Environ(), s.config); err != nil {
 		return nil, err
 	}
-	if s.Data == "" {
+	if s.Data == "" && c.Flags().Lookup("data") != nil {
 		return nil, command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
 	}
 	if s.ParkAfter < 0 {

@@ -65,7 +65,7 @@ whatever is killed in between.`,
 func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 	root, _ := celldCommand(version)
 	fresh := func() instance.Settings { return &settings{Settings: celld.Settings{Version: version}} }
-	root.AddCommand(serveCommand(), versionCommand(), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()))
+	root.AddCommand(serveCommand(), versionCommand(), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()), instance.Notify(fresh()))
 	root.Version = version
 	return run(root, given, stdin, stdout, stderr)
 }

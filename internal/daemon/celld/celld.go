@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/celld/notices"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
@@ -47,6 +48,9 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	if err := s.Notices.Check(); err != nil {
+		return err
+	}
 	program, err := binaries.Workerd(".")
 	if err != nil {
 		return err
@@ -66,9 +70,13 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	told, err := notices.New(&s.Notices, operator.Addr().String(), s.Version, s.Log)
+	if err != nil {
+		return err
+	}
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log},
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -76,6 +84,8 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer store.Close()
+	told.Start(store, n)
+	defer told.Stop()
 	seal, err := sealer.Open(filepath.Join(data, keyFile))
 	if err != nil {
 		return err

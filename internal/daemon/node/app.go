@@ -303,7 +303,7 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: history.Recorder{Observer: a.n.records, Ledger: db.records}, log: a.log,
+			recorder: history.Recorder{Observer: a.n.recorder(db.name, settings.DeadLetterQueue), Ledger: db.records}, log: a.log,
 		}
 		switch {
 		case a.process != nil:

@@ -11,7 +11,6 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/ledger"
@@ -25,6 +24,7 @@ type database struct {
 	log    *slog.Logger
 	notice func(text string)
 	space  usage.Bounds
+	facts  Facts // nil for nobody
 
 	// records is the history of the batches, for as long as the database is in use.
 	records *ledger.Ledger
@@ -81,6 +81,9 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 		case <-b.Done():
 		}
 		d.set(nil)
+		if d.facts != nil {
+			d.facts.Left(d.name)
+		}
 		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
 		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
 		_ = d.stopBroker(b, closeStore) // it is in the log
@@ -117,7 +120,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	daily := d.daily
 	d.mu.Unlock()
 	b := broker.New(broker.Options{
-		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice}, Expired: d.records.Expired,
+		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: d.observer(), Expired: d.records.Expired,
 	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)

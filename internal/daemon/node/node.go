@@ -47,7 +47,7 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Options are what a Node needs; all fields but DatabaseURLs, Caps and Store are required.
+// Options are what a Node needs; all fields but DatabaseURLs, Caps, Store and Facts are required.
 type Options struct {
 	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
 	Workerd  string
@@ -69,6 +69,8 @@ type Options struct {
 	StopTime time.Duration
 	Log      *slog.Logger
 	Observer Observer
+	// Facts, when set, is told what notifications are made of.
+	Facts Facts
 }
 
 // Node is what the apps of one machine share.
@@ -152,6 +154,7 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 		return db, nil
 	}
 	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+	db.facts = n.o.Facts
 	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
 	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {
