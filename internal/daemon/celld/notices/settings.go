@@ -23,7 +23,7 @@ const Code = "notify_invalid"
 
 // Settings are how operators are told, as they are given. Their meanings are in package cli, which reads them.
 type Settings struct {
-	// Rules are the names of those that are on, and Old the age of the oldest message of a queue that is told of; 0 is never.
+	// Rules are the names of those that are on, DefaultRules for none, and Old the age of the oldest message of a queue that is told of; 0 is never.
 	Rules []string
 	Old   time.Duration
 	// To are the addresses that mails go to, and From where they come from; "" is celld at this machine.
@@ -72,7 +72,11 @@ func (s *Settings) rules() (notify.Settings, error) {
 	if s.Old < 0 {
 		return chosen, invalid("notify-old takes a time of 0 or more")
 	}
-	for _, name := range s.Rules {
+	names := s.Rules
+	if len(names) == 0 {
+		names = DefaultRules
+	}
+	for _, name := range names {
 		rule := notify.Rule(name)
 		if !slices.Contains(notify.AllRules, rule) {
 			return chosen, invalid("there is no rule %q to notify of", name).WithHint("the rules are %s", strings.Join(AllRules, ", "))
