@@ -320,6 +320,7 @@ func TestSentAndNotNoted(t *testing.T) {
 		synctest.Wait()
 		o.SetAway(false)
 		time.Sleep(queue.NotifyLease + time.Minute)
+		synctest.Wait()
 		if len(ids) != 2 || ids[0] != ids[1] {
 			t.Errorf("sent the notices %v", ids)
 		}
