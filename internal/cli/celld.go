@@ -32,25 +32,30 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Listen, "listen", "127.0.0.1:8787", "`ADDRESS` for the public, all apps by host name\n")
 	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the page and the API\n")
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
-	f.StringArrayVar(&s.urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL for one\ndatabase of several")
+	f.StringArrayVar(&s.urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL\nfor one database of several")
 	s.capped.define(f)
-	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is parked;\n0 is never")
+	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is\nparked; 0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
-	f.StringVar(&s.TraceEndpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP)\nthat gets traces, like http://127.0.0.1:4318")
-	f.Float64Var(&s.TraceShare, "trace-share", 1, "`SHARE` of the traces that are kept, from 0 to 1\n")
+	f.StringVar(&s.TraceEndpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over\nHTTP) that gets traces, like\nhttp://127.0.0.1:4318")
+	f.Float64Var(&s.TraceShare, "trace-share", 1, "`SHARE` of the traces that are kept, 0 to 1\n")
+	defineNotifications(f, &s.Notices)
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
 	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "park-after", "allow-private", "trace-endpoint",
 		"trace-share", "log-level")
+	s.set.Add(notificationSettings...)
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
 }
 
 // Read implements instance.Settings.
 func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
+	if err := guardPassword(c, &s.Notices); err != nil {
+		return nil, err
+	}
 	if err := s.set.Read(os.Environ(), s.config); err != nil {
 		return nil, err
 	}
-	if s.Data == "" {
+	if s.Data == "" && c.Flags().Lookup("data") != nil {
 		return nil, command.Usage("%s needs --data, the folder of everything that lasts", c.CommandPath())
 	}
 	if s.ParkAfter < 0 {

@@ -78,7 +78,7 @@ func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
 func celldProgram(version string) *cobra.Command {
 	root, _ := celldCommand(version)
 	fresh := func() instance.Settings { return &settings{Settings: celld.Settings{Version: version}} }
-	root.AddCommand(versionCommand("celld"), instance.Token(fresh), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()))
+	root.AddCommand(versionCommand("celld"), instance.Token(fresh), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()), instance.Notify(fresh()))
 	return program(root, version)
 }
 

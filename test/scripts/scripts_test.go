@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/runlot/runlot/internal/adapter/smtp/smtptest"
 	"github.com/runlot/runlot/internal/cli"
 )
 
@@ -54,12 +56,14 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PORT", freePort(t))
 			env.Setenv("EXAMPLES", filepath.Join(root, "examples"))
 			env.Setenv("OPERATOR", freePort(t))
+			env.Setenv("SMTP", freePort(t))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await,
-			"get":   get,
-			"until": until,
+			"await":   await,
+			"get":     get,
+			"mailbox": mailbox,
+			"until":   until,
 		},
 	})
 }
@@ -122,6 +126,38 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s did not print %q, but:\n%s%s", args[0], args[1], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 		}
 	}
+}
+
+// mailbox FILE runs a mail server on $SMTP until the script ends, which appends the mails that come to a file: receivers,
+// subject and text.
+func mailbox(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: mailbox FILE")
+	}
+	port, err := strconv.Atoi(ts.Getenv("SMTP"))
+	ts.Check(err)
+	server, err := smtptest.Start(smtptest.Options{}, port)
+	ts.Check(err)
+	end, done := make(chan struct{}), make(chan struct{})
+	file := ts.MkAbs(args[0])
+	go func() {
+		defer close(done)
+		var all strings.Builder
+		for n := 1; ; n++ {
+			mails := server.Wait(n, end)
+			if len(mails) < n {
+				return
+			}
+			subject, text, err := mails[n-1].Read()
+			fmt.Fprintf(&all, "To: %s\nSubject: %s\n\n%s%v\n", mails[n-1].To, subject, text, err)
+			_ = os.WriteFile(file, []byte(all.String()), 0o600)
+		}
+	}()
+	ts.Defer(func() {
+		close(end)
+		<-done
+		server.Close()
+	})
 }
 
 // get PATH TEXT requests a path of the app on $PORT, and compares what it answers.

@@ -19,9 +19,10 @@ func Check(s Settings) *cobra.Command {
 		Short: "Test whether this machine is fit for celld, and say what to mend",
 		Long: `check takes the settings of the daemon and looks at what it would meet: the data
 folder and its disk, workerd, PostgreSQL (the one that comes along, or your own:
-its version, settings, rights and clock), the ports, the limit of open files. It
-changes nothing, and may be run while celld does. Exit code 1 means that celld
-would not start or not keep its promises.`,
+its version, settings, rights and clock), the ports, the limit of open files,
+and the mail server, where there is one. It changes nothing, and may be run
+while celld does. Exit code 1 means that celld would not start or not keep its
+promises.`,
 		Example: `  celld check --data /var/lib/celld
   celld check --config /etc/celld.toml --json`,
 		Args: command.Args(0, 0, "argument"),

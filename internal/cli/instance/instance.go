@@ -33,7 +33,9 @@ func some(c *cobra.Command, s Settings, names ...string) {
 	for _, name := range append(names, "config") {
 		c.Flags().AddFlag(all.Lookup(name))
 	}
-	command.Must(c.MarkFlagDirname("data"))
+	if c.Flags().Lookup("data") != nil {
+		command.Must(c.MarkFlagDirname("data"))
+	}
 	command.Must(c.MarkFlagFilename("config", "toml"))
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/bulk"
+	"github.com/runlot/runlot/internal/daemon/celld/notices"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/pulls"
@@ -59,6 +60,9 @@ const (
 func Run(ctx context.Context, s *Settings) error {
 	data, err := filepath.Abs(s.Data)
 	if err != nil {
+		return err
+	}
+	if err := s.Notices.Check(); err != nil {
 		return err
 	}
 	program, err := binaries.Workerd(".")
@@ -95,9 +99,13 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	puller := pulls.New(leaseKey)
 	defer puller.Wait()
+	told, err := notices.New(&s.Notices, operator.Addr().String(), s.Version, s.Log)
+	if err != nil {
+		return err
+	}
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log},
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -105,6 +113,8 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer store.Close()
+	told.Start(store, n)
+	defer told.Stop()
 	name, err := nodeName(data)
 	if err != nil {
 		return err

@@ -11,7 +11,11 @@ import (
 )
 
 // observer writes what happens to the log.
-type observer struct{ log *slog.Logger }
+type observer struct {
+	log *slog.Logger
+	// told takes scheduled runs too; batches come to it with their databases.
+	told schedule.Recorder
+}
 
 // Progress implements node.Observer.
 func (o *observer) Progress(step string) { o.log.Info(step) }
@@ -44,6 +48,7 @@ func (o *observer) Batch(r *dispatch.Record) {
 
 // Run implements schedule.Recorder. What went well is for those who want to see everything.
 func (o *observer) Run(r *schedule.Record) {
+	o.told.Run(r)
 	level, rest := slog.LevelWarn, []any{}
 	if r.Outcome == queue.OK {
 		level = slog.LevelDebug

@@ -10,6 +10,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/celld/notices"
 )
 
 // Settings are what an operator chooses. Their names and meanings are in package cli, which reads them.
@@ -27,6 +28,8 @@ type Settings struct {
 	Caps caps.Settings
 	// ParkAfter is how long an app has nothing to do before it is parked; 0 never parks.
 	ParkAfter time.Duration
+	// Notices are how operators are told of what goes wrong.
+	Notices notices.Settings
 	// AllowPrivate lets Workers reach private addresses too.
 	AllowPrivate bool
 	// TraceEndpoint is the collector that spans are sent to, "" for none; TraceShare is the part of the traces that are kept,

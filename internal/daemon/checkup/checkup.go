@@ -71,6 +71,7 @@ func Run(ctx context.Context, s *celld.Settings) ([]Finding, error) {
 	c.port(ctx, "public port", "listen", s.Listen)
 	c.port(ctx, "operator port", "operator", s.Operator)
 	c.files()
+	c.notices(ctx)
 	return c.list, ctx.Err()
 }
 

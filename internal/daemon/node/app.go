@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/binding"
@@ -340,7 +341,7 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
 			traces: a.n.tracing.Queue(m.Name, settings.Queue),
 			recorder: numbers.Batches{
-				Tally: db.series.Tally(queueName), Next: history.Recorder{Observer: a.n.records, Ledger: db.records},
+				Tally: db.series.Tally(queueName), Next: history.Recorder{Observer: witness.Recorder(a.n.o.Facts, a.n.records, db.name, settings.DeadLetterQueue), Ledger: db.records},
 			},
 			log: a.log,
 		}

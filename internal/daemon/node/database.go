@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/metered"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
@@ -31,6 +32,7 @@ type database struct {
 	log    *slog.Logger
 	notice func(text string)
 	space  usage.Bounds
+	told   witness.Facts // nil for nobody
 
 	// records is the history of the batches, for as long as the database is in use.
 	records *ledger.Ledger
@@ -98,6 +100,9 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 		case <-b.Done():
 		}
 		d.set(nil)
+		if d.told != nil {
+			d.told.Left(d.name)
+		}
 		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
 		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
 		_ = d.stopBroker(b, closeStore) // it is in the log
@@ -140,7 +145,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	daily := d.daily
 	d.mu.Unlock()
 	b := broker.New(broker.Options{
-		Store: metered.New(store, numbers.Meter{Recorder: d.series}), Log: d.log, DailyOperations: daily, Space: d.space, Observer: caps.Teller{Database: d.name, Notice: d.notice}, Expired: d.expired,
+		Store: metered.New(store, numbers.Meter{Recorder: d.series}), Log: d.log, DailyOperations: daily, Space: d.space, Observer: witness.Observer(d.told, caps.Teller{Database: d.name, Notice: d.notice}), Expired: d.expired,
 	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)

@@ -21,6 +21,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/tracing"
+	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
@@ -53,7 +54,7 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Options are what a Node needs; all fields but DatabaseURLs, Caps and Store are required.
+// Options are what a Node needs; all fields but DatabaseURLs, Caps, Store and Facts are required.
 type Options struct {
 	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
 	Workerd  string
@@ -77,6 +78,8 @@ type Options struct {
 	Tracer   trace.Tracer
 	Log      *slog.Logger
 	Observer Observer
+	// Facts, when set, is told what notifications are made of.
+	Facts witness.Facts
 }
 
 // Node is what the apps of one machine share.
@@ -168,6 +171,7 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 		return db, nil
 	}
 	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+	db.told = n.o.Facts
 	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
 	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {

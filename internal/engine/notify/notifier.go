@@ -108,23 +108,23 @@ func (n *Notifier) Start(outbox Outbox) {
 	n.stopWatching, n.stopWorking = stopWatching, stopWorking
 	n.writer.Go(func() { n.write(watching, working, outbox) })
 	for i, c := range n.o.Channels {
-		n.others.Go(func() { n.send(watching, outbox, c, n.wake[i]) })
+		n.others.Go(func() { n.send(watching, working, outbox, c, n.wake[i]) })
 	}
 	if n.o.Ages != nil && n.o.Rules.Old > 0 {
 		n.others.Go(func() { n.watch(watching) })
 	}
 }
 
-// Stop cuts off what is being sent, which is sent again by the next start, and writes what was noticed to the outbox until ctx
-// ends. Twice is fine, and so is a notifier that was never started.
+// Stop begins to send nothing more. What is being sent may finish, and what was noticed is written to the outbox, until ctx
+// ends; what is cut off then is sent again by the next start. Twice is fine, and so is a notifier that was never started.
 func (n *Notifier) Stop(ctx context.Context) {
 	n.stop.Do(func() {
 		if n.stopWatching == nil {
 			return
 		}
 		n.stopWatching()
-		n.others.Wait()
 		cut := context.AfterFunc(ctx, n.stopWorking)
+		n.others.Wait()
 		n.writer.Wait()
 		cut()
 		n.stopWorking()
@@ -189,8 +189,8 @@ func (n *Notifier) add(ctx context.Context, outbox Outbox, notice *Notice) {
 	}
 }
 
-// send sends what is due by a channel.
-func (n *Notifier) send(ctx context.Context, outbox Outbox, c Channel, wake <-chan struct{}) {
+// send sends what is due by a channel until ctx ends, and finishes a try under way until working does.
+func (n *Notifier) send(ctx, working context.Context, outbox Outbox, c Channel, wake <-chan struct{}) {
 	failures := 0
 	for ctx.Err() == nil {
 		claimCtx, cancel := context.WithTimeout(ctx, queue.NotifyStoreTime)
@@ -198,7 +198,7 @@ func (n *Notifier) send(ctx context.Context, outbox Outbox, c Channel, wake <-ch
 		cancel()
 		if d != nil {
 			failures = 0
-			n.deliver(ctx, outbox, c, d)
+			n.deliver(working, outbox, c, d)
 			continue
 		}
 		pause := queue.NotifyEvery

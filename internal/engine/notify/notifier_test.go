@@ -264,7 +264,7 @@ func TestAStopWritesWhatIsKnown(t *testing.T) {
 		fail(n, "third", 3)
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took >= queue.NotifyStopTime {
+		if took := time.Since(began); took > queue.NotifyStopTime {
 			t.Errorf("the stop took %v", took)
 		}
 		same(t, "states", states(t, o), "third "+ann+" waiting 0 ", "second "+ann+" waiting 0 ", "first "+ann+" waiting 1 cut off by a stop")
@@ -281,6 +281,50 @@ func TestAStopWritesWhatIsKnown(t *testing.T) {
 		if took := time.Since(began); took > queue.NotifyStopTime {
 			t.Errorf("the stop took %v", took)
 		}
+	})
+}
+
+// TestAStopWaitsForATry: what a receiver is about to take is not sent to it twice.
+func TestAStopWaitsForATry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outbox.Outbox{}
+		c := &channel{ways: []string{ann}, send: func(ctx context.Context, _ *notify.Delivery) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+				return nil
+			}
+		}}
+		n, stop := start(o, notify.Options{}, c)
+		fail(n, "jobs", 3)
+		synctest.Wait()
+		stop()
+		same(t, "states", states(t, o), "jobs "+ann+" sent 1 ")
+	})
+}
+
+// TestSentAndNotNoted: a notice whose sending the outbox does not hear of is sent again, as the same one.
+func TestSentAndNotNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outbox.Outbox{}
+		var ids []int64
+		c := &channel{ways: []string{ann}, send: func(_ context.Context, d *notify.Delivery) error {
+			ids = append(ids, d.ID)
+			o.SetAway(len(ids) == 1)
+			return nil
+		}}
+		n, stop := start(o, notify.Options{}, c)
+		defer stop()
+		fail(n, "jobs", 3)
+		synctest.Wait()
+		o.SetAway(false)
+		time.Sleep(queue.NotifyLease + time.Minute)
+		synctest.Wait()
+		if len(ids) != 2 || ids[0] != ids[1] {
+			t.Errorf("sent the notices %v", ids)
+		}
+		same(t, "states", states(t, o), "jobs "+ann+" sent 2 ")
 	})
 }
 

@@ -13,8 +13,12 @@ import (
 	"io"
 	"log"
 	"math/big"
+	"mime"
+	"mime/multipart"
 	"net"
+	"net/mail"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +49,27 @@ type Mail struct {
 	To   []string
 	// Text is the mail as it was on the wire.
 	Text string
+}
+
+// Read returns the subject and the plain text of a mail.
+func (m *Mail) Read() (subject, text string, err error) {
+	msg, err := mail.ReadMessage(strings.NewReader(m.Text))
+	if err != nil {
+		return "", "", err
+	}
+	if subject, err = (&mime.WordDecoder{}).DecodeHeader(msg.Header.Get("Subject")); err != nil {
+		return "", "", err
+	}
+	_, params, err := mime.ParseMediaType(msg.Header.Get("Content-Type"))
+	if err != nil {
+		return "", "", err
+	}
+	part, err := multipart.NewReader(msg.Body, params["boundary"]).NextPart() // which decodes it
+	if err != nil {
+		return "", "", err
+	}
+	body, err := io.ReadAll(part)
+	return subject, strings.ReplaceAll(string(body), "\r\n", "\n"), err
 }
 
 // Server is a mail server.
@@ -112,7 +137,7 @@ func (s *Server) Wait(n int, cut <-chan struct{}) []Mail {
 type session struct {
 	server *Server
 	in     bool
-	mail   Mail
+	letter Mail
 }
 
 func (c *session) AuthMechanisms() []string {
@@ -136,7 +161,7 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 	if c.server.o.User != "" && !c.in {
 		return Refusal(530, "authentication required")
 	}
-	c.mail = Mail{From: from}
+	c.letter = Mail{From: from}
 	return nil
 }
 
@@ -146,7 +171,7 @@ func (c *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 			return err
 		}
 	}
-	c.mail.To = append(c.mail.To, to)
+	c.letter.To = append(c.letter.To, to)
 	return nil
 }
 
@@ -160,10 +185,10 @@ func (c *session) Data(r io.Reader) error {
 			return err
 		}
 	}
-	c.mail.Text = string(text)
+	c.letter.Text = string(text)
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	c.server.mails = append(c.server.mails, c.mail)
+	c.server.mails = append(c.server.mails, c.letter)
 	close(c.server.arrived)
 	c.server.arrived = make(chan struct{})
 	return nil
