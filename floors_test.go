@@ -46,6 +46,7 @@ var rooms = []room{
 	// The contract of a store, as tests that every store runs: it imports what tests do.
 	{under: "internal/engine/broker/storetest", may: []string{"internal/core", "internal/engine/broker"}, third: true},
 	{under: "internal/engine/ledger/ledgertest", may: []string{"internal/core", "internal/engine/ledger"}, third: true},
+	{under: "internal/engine/series/seriestest", may: []string{"internal/core", "internal/engine/series"}, third: true},
 	{under: "internal/adapter", unit: true, may: []string{"internal/core", "internal/engine"}, third: true},
 	// The real PostgreSQL and workerd for tests, which find the programs as the product does.
 	{

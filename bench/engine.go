@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 )
 
 const (
@@ -40,6 +41,8 @@ type engine struct {
 	pid    int
 	// records takes a record of each batch; nil for none.
 	records *ledger.Ledger
+	// tally counts the batches; nil for none.
+	tally *series.Tally
 }
 
 // openEngine opens the queues of a database.
@@ -185,6 +188,9 @@ func (l *load) take() error {
 	if l.e.records != nil {
 		l.e.record(start, batch.Messages[0].Seq, len(decisions))
 	}
+	if l.e.tally != nil {
+		l.e.count(start, len(decisions))
+	}
 	return nil
 }
 
@@ -214,6 +220,7 @@ func (b *bench) engineRates(ctx context.Context) error {
 			{Want: 120_000}, {Peer: "bare", Want: 0.6}, {Peer: "river", Want: 8}, {Peer: "graphile", Want: 4},
 		}},
 		{name: "recorded", inside: true, open: over(b, openRecorded), note: "the same with a record of each batch", targets: []report.Target{{Peer: "engine", Want: 0.98}}},
+		{name: "watched", inside: true, open: over(b, openWatched), note: "the same with the numbers behind charts and metrics", targets: []report.Target{{Peer: "engine", Want: 0.99}}},
 	}
 	return b.rates(ctx, entries)
 }

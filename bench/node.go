@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/daemon"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 )
 
 // nodeCommand is the first argument of a copy of this program that runs the product, wired as "runlot dev" wires it, in
@@ -85,6 +86,9 @@ func openMemory(context.Context, string) (daemon.Store, error) {
 
 // Records implements daemon.Store. No queue exists there, so that every record is thrown away.
 func (memoryStore) Records() ledger.Store { return &record.Store{} }
+
+// Series implements node.Store.
+func (memoryStore) Series() series.Store { return nil }
 
 // Close implements daemon.Store.
 func (s memoryStore) Close(ctx context.Context) error { return s.Release(ctx) }

@@ -43,6 +43,20 @@ func New(server, token string) (*Client, error) {
 	return &Client{base: base, token: token, http: &http.Client{}}, nil
 }
 
+// With returns a client of the same server with another token.
+func (c *Client) With(token string) *Client {
+	other := *c
+	other.token = token
+	return &other
+}
+
+// Through returns a client that makes its calls through a transport of the caller's, as to a server in the same program.
+func (c *Client) Through(transport http.RoundTripper) *Client {
+	other := *c
+	other.http = &http.Client{Transport: transport}
+	return &other
+}
+
 // Server is the address that the client calls.
 func (c *Client) Server() string { return c.base.String() }
 
@@ -112,7 +126,7 @@ func reason(err error) string {
 		err = u.Err
 	}
 	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:]
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // once makes one try. An *Error is the server's answer; any other error is that there was none.
@@ -211,9 +225,24 @@ func (c *Client) App(ctx context.Context, name string) (*App, error) {
 	return get[App](ctx, c, at("apps", name), nil)
 }
 
-// DeleteApp stops an app and forgets it with its versions and secrets. Its messages stay in its database.
+// DeleteApp is RemoveApp for an app on which no other depends.
 func (c *Client) DeleteApp(ctx context.Context, name string) error {
-	return c.call(ctx, http.MethodDelete, at("apps", name), nil, nil, nil)
+	_, err := c.RemoveApp(ctx, name, false)
+	return err
+}
+
+// RemoveApp stops an app and forgets it with its versions and secrets. Its messages stay in its database. Unless it is forced,
+// an app that others depend on is refused with the code "app_needed".
+func (c *Client) RemoveApp(ctx context.Context, name string, force bool) (*DeletedApp, error) {
+	q := url.Values{}
+	if force {
+		q.Set("force", "true")
+	}
+	var left DeletedApp
+	if err := c.call(ctx, http.MethodDelete, at("apps", name), q, nil, &left); err != nil {
+		return nil, err
+	}
+	return &left, nil
 }
 
 // Upload checks code and configuration and stores them as a version, which does not run yet.

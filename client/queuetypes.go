@@ -60,6 +60,8 @@ type Message struct {
 	Sent     time.Time `json:"sent"`
 	// Visible is from when on it may be delivered.
 	Visible time.Time `json:"visible"`
+	// Leased is since when it is in flight.
+	Leased *time.Time `json:"leased,omitempty"`
 	// Format is how the body was sent.
 	Format string `json:"format" enum:"json,text,bytes,v8"`
 	// Size is that of the body, in bytes.
@@ -76,6 +78,23 @@ type Message struct {
 type Messages struct {
 	Items []Message `json:"items"`
 	Next  string    `json:"next,omitempty"`
+	// Looked counts the messages that were looked at for a page of those that match a filter; 0 without one.
+	Looked int `json:"looked,omitempty" doc:"With a filter: how many messages were looked at for this page."`
+}
+
+// Count is how many messages match a filter.
+type Count struct {
+	Matched int `json:"matched"`
+	Looked  int `json:"looked"`
+	// Complete says that all of the queue was looked at. Else there may be more than Matched.
+	Complete bool `json:"complete"`
+}
+
+// History is what is recorded of a message: the batches in which it was delivered and not simply acked, newest first, each with
+// the fate of that message alone. Missing says what is not recorded.
+type History struct {
+	Items   []Batch  `json:"items"`
+	Missing []string `json:"missing" doc:"What is not recorded, in words."`
 }
 
 // Draft is a message to send.
@@ -128,6 +147,16 @@ type Redrive struct {
 	To string `json:"to,omitempty"`
 	// Rate is the most messages a second; 0 is as many as go.
 	Rate int `json:"rate,omitempty" minimum:"0"`
+	// Edit replaces the body of one message; there are no IDs then.
+	Edit *Edit `json:"edit,omitempty"`
+}
+
+// Edit is another body for one message. What is redriven then is a new message with an id and a send time of its own.
+type Edit struct {
+	ID string `json:"id"`
+	// Body and ContentType are those of a Draft.
+	Body        json.RawMessage `json:"body"`
+	ContentType string          `json:"content_type,omitempty" enum:"json,text,bytes" default:"json"`
 }
 
 // Progress is what a purge or a redrive has done so far.
@@ -138,6 +167,8 @@ type Progress struct {
 	InFlight int64 `json:"in_flight"`
 	// Missing are the ids asked for that the queue does not hold.
 	Missing []string `json:"missing,omitempty"`
+	// ID is that of the new message when a redrive replaced a body.
+	ID string `json:"id,omitempty"`
 }
 
 // ProgressLine is one line of the answer to a purge or a redrive: progress, and at the end done or an error.
@@ -207,6 +238,8 @@ type LogLine struct {
 type Batches struct {
 	Items []Batch `json:"items"`
 	Next  string  `json:"next,omitempty"`
+	// Away are the databases that do not answer now: what their batches would add is missing.
+	Away []string `json:"away,omitempty" doc:"Databases that do not answer now, whose batches are missing."`
 }
 
 // BatchFilter chooses batches. The zero value is all.

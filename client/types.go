@@ -12,6 +12,8 @@ type Error struct {
 	Message string `json:"message" doc:"For a person."`
 	// Hint, which may be empty, is the way out.
 	Hint string `json:"hint,omitempty" doc:"The way out."`
+	// Statement is the index of the statement that failed, of a call of D1Query; nil when it was none of them.
+	Statement *int `json:"statement,omitempty" doc:"Of D1: the index of the statement that failed."`
 }
 
 // Error implements error.
@@ -148,8 +150,14 @@ type Upload struct {
 type Uploaded struct {
 	Version  Version  `json:"version"`
 	Warnings []string `json:"warnings"`
-	// Removed are queues that lose their consumer when the version becomes live.
+	// Removed are queues that lose their consumer when the version becomes live, and those with messages that no app names then.
 	Removed []Orphans `json:"removed"`
+}
+
+// DeletedApp is what is left of an app that was deleted.
+type DeletedApp struct {
+	// Left are the queues whose messages nobody consumes now.
+	Left []Orphans `json:"left"`
 }
 
 // Orphans are messages that wait until an app consumes their queue again.
@@ -157,6 +165,8 @@ type Orphans struct {
 	Queue string `json:"queue"`
 	// Messages is how many wait; -1 when that is not known.
 	Messages int64 `json:"messages"`
+	// Undeclared says that the queue had no consumer before either, and that no app names it any more.
+	Undeclared bool `json:"undeclared,omitempty"`
 }
 
 // Deploy asks for a version to become live.

@@ -30,16 +30,19 @@ type settings struct {
 func (s *settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Data, "data", "", "`FOLDER` of everything that lasts (required)")
 	f.StringVar(&s.Listen, "listen", "127.0.0.1:8787", "`ADDRESS` for the public, all apps by host name\n")
-	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the API\n")
+	f.StringVar(&s.Operator, "operator", "127.0.0.1:8788", "`ADDRESS` for operators: the page and the API\n")
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
 	f.StringArrayVar(&s.urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL\nfor one database of several")
 	s.capped.define(f)
 	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is\nparked; 0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	defineNotifications(f, &s.Notices)
+	f.StringVar(&s.TraceEndpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP\nover HTTP) that gets traces, like\nhttp://127.0.0.1:4318")
+	f.Float64Var(&s.TraceShare, "trace-share", 1, "`SHARE` of the traces that are kept, from\n0 to 1")
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
-	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "park-after", "allow-private", "log-level")
+	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "park-after", "allow-private", "trace-endpoint",
+		"trace-share", "log-level")
 	s.set.Add(notificationSettings...)
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
 }
@@ -58,11 +61,14 @@ func (s *settings) Read(c *cobra.Command) (*celld.Settings, error) {
 	if s.ParkAfter < 0 {
 		return nil, command.Usage("--park-after takes a time of 0 or more, not %s", span.Text(s.ParkAfter))
 	}
+	if s.TraceShare < 0 || s.TraceShare > 1 {
+		return nil, command.Usage("--trace-share takes a number from 0 to 1, not %g", s.TraceShare)
+	}
 	var err error
 	if s.DatabaseURLs, err = databaseURLs(s.urls); err != nil {
 		return nil, err
 	}
-	if err = s.Caps.Set(s.capped.operations, s.capped.sizes); err != nil {
+	if err = s.capped.set(&s.Caps); err != nil {
 		return nil, err
 	}
 	if s.Log, err = daemonLog(command.Stderr(c), s.level); err != nil {

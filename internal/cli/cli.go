@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/complete"
 	"github.com/runlot/runlot/internal/cli/console"
+	"github.com/runlot/runlot/internal/cli/crons"
 	"github.com/runlot/runlot/internal/cli/instance"
 	"github.com/runlot/runlot/internal/cli/queues"
 	"github.com/runlot/runlot/internal/cli/remote"
@@ -42,32 +45,51 @@ const sameInterrupt = 300 * time.Millisecond
 
 // Runlot runs the runlot command and returns its exit code.
 func Runlot(version string, given []string, stdin, stdout, stderr *os.File) int {
+	return run(runlotCommand(version), given, stdin, stdout, stderr)
+}
+
+// runlotCommand is the command of who writes and deploys apps.
+func runlotCommand(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "runlot",
 		Short: "Durable queues for Workers apps that you run yourself",
 		Long: `runlot runs a Workers project with its queues on this machine: the JavaScript on
 workerd, the messages in PostgreSQL. A message is delivered at least once,
-whatever is killed in between.`,
+whatever is killed in between. "runlot deploy" gives a project to a celld, which
+runs it for good, and most other commands are about what runs there.`,
 		Example: `  runlot init my-app              # write a first project
   runlot dev                      # run the project in this folder
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
+	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
 		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(),
-		queues.Queue(), queues.Logs())
-	root.Version = version
-	return run(root, given, stdin, stdout, stderr)
+		queues.Queue(), queues.Logs(), manCommand())
+	return program(root, version)
 }
 
 // Celld runs the celld command and returns its exit code.
 func Celld(version string, given []string, stdin, stdout, stderr *os.File) int {
+	return run(celldProgram(version), given, stdin, stdout, stderr)
+}
+
+// celldProgram is the daemon with the commands about it.
+func celldProgram(version string) *cobra.Command {
 	root, _ := celldCommand(version)
 	fresh := func() instance.Settings { return &settings{Settings: celld.Settings{Version: version}} }
-	root.AddCommand(serveCommand(), versionCommand(), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()), instance.Notify(fresh()))
+	root.AddCommand(versionCommand("celld"), instance.Token(fresh), instance.Backup(fresh()), instance.Restore(fresh()), instance.Check(fresh()), instance.Notify(fresh()))
+	return program(root, version)
+}
+
+// program adds what both programs have.
+func program(root *cobra.Command, version string) *cobra.Command {
 	root.Version = version
-	return run(root, given, stdin, stdout, stderr)
+	root.AddCommand(completionCommand(root.Name()))
+	// The last line of the help of a command deep below would be longer than a line of a terminal.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "for more information about a command.", "says more.", 1))
+	complete.Install(root)
+	return root
 }
 
 func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) int {
@@ -76,7 +98,6 @@ func run(root *cobra.Command, given []string, stdin, stdout, stderr *os.File) in
 	if root.RunE == nil {
 		root.RunE = command.HelpOrUnknown
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetArgs(given)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -1,4 +1,4 @@
-package cli_test
+package cli
 
 import (
 	"os"
@@ -7,45 +7,68 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/runlot/runlot/internal/cli"
+	"github.com/runlot/runlot/internal/cli/manual"
 )
 
+// commands are all commands of both programs.
+func commands() *manual.Book { return book("v0") }
+
+// call runs a command line in this process, and returns its exit code and what it wrote to either stream.
+func call(t *testing.T, line ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	streams := make([]*os.File, 2)
+	for i, name := range []string{"out", "err"} {
+		file, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		streams[i] = file
+	}
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	program := Runlot
+	if line[0] == "celld" {
+		program = Celld
+	}
+	code = program("v0", line[1:], in, streams[0], streams[1])
+	texts := make([]string, 2)
+	for i, file := range streams {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	return code, texts[0], texts[1]
+}
+
 func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
-	for _, command := range []string{
-		"runlot", "runlot dev", "runlot init", "runlot types", "runlot check", "runlot cron", "runlot cron list", "runlot cron run", "runlot pg", "runlot pg url", "runlot pg shell", "runlot version", "runlot login", "runlot logout", "runlot whoami",
-		"runlot token", "runlot token create", "runlot token list", "runlot token revoke", "runlot deploy", "runlot versions", "runlot rollback",
-		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
-		"runlot queue", "runlot queue info", "runlot queue peek", "runlot queue send", "runlot queue pause", "runlot queue resume", "runlot queue redrive",
-		"runlot queue purge", "runlot queue batches", "runlot queue batch", "runlot logs",
-		"celld", "celld serve", "celld backup", "celld restore", "celld check", "celld version",
-	} {
-		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
+	all := commands().Commands()
+	if len(all) < 50 {
+		t.Fatalf("there are only %d commands", len(all))
+	}
+	for _, c := range all {
+		code, text, _ := call(t, append(strings.Fields(c.CommandPath()), "--help")...)
+		if code != ExitOK {
+			t.Errorf("%s --help exits with %d", c.CommandPath(), code)
 		}
-		program, args := cli.Runlot, strings.Fields(command+" --help")
-		if args[0] == "celld" {
-			program = cli.Celld
+		if !strings.Contains(text, "Usage:") {
+			t.Errorf("%s --help shows no usage: %q", c.CommandPath(), text)
 		}
-		if code := program("v0", args[1:], os.Stdin, out, out); code != cli.ExitOK {
-			t.Errorf("%s --help exits with %d", command, code)
+		if c.Root().Name() == "celld" && strings.Contains(text, "runlot dev") {
+			t.Errorf("%s --help speaks of another program: %s", c.CommandPath(), text)
 		}
-		if err := out.Close(); err != nil {
-			t.Fatal(err)
+		if _, example, ok := strings.Cut(text, "Examples:"); !ok || !strings.Contains(example, c.CommandPath()) {
+			t.Errorf("%s --help has no example of itself", c.CommandPath())
 		}
-		text, err := os.ReadFile(out.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), "Usage:") {
-			t.Errorf("%s --help shows no usage: %q", command, text)
-		}
-		if args[0] == "celld" && strings.Contains(string(text), "runlot dev") {
-			t.Errorf("%s --help speaks of another program: %s", command, text)
-		}
-		for line := range strings.SplitSeq(string(text), "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			if width := utf8.RuneCountInString(line); width > 80 {
-				t.Errorf("%s --help has a line of %d columns: %s", command, width, line)
+				t.Errorf("%s --help has a line of %d columns: %s", c.CommandPath(), width, line)
 			}
 		}
 	}

@@ -11,7 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/remote"
+	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/d1"
 	rooms "github.com/runlot/runlot/internal/daemon/d1"
 )
@@ -20,12 +25,14 @@ import (
 func d1Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "d1",
-		Short: "Use the D1 databases of a project on this machine",
-		Long: `d1 works on the databases that "runlot dev" uses, whether it runs or not. A
+		Short: "Use the D1 databases of a project, here or on a celld",
+		Long: `d1 works on the databases that "runlot dev" uses, whether it runs or not, and
+with --remote or --server on those of an app that was deployed to a celld. A
 DATABASE is named by its name, its binding or its id; it can be left out where
-the project declares one only.`,
+there is one only.`,
 		Example: `  runlot d1 migrations create "create users"
   runlot d1 migrations apply
+  runlot d1 migrations apply --remote
   runlot d1 execute main --command "SELECT * FROM users LIMIT 5"`,
 		RunE: command.HelpOrUnknown,
 		Args: cobra.ArbitraryArgs,
@@ -42,23 +49,35 @@ and as a whole; the database records it in its table d1_migrations.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	migrations.AddCommand(d1ListCommand(), d1ApplyCommand(), d1CreateCommand())
-	c.AddCommand(d1ExecuteCommand(), migrations)
+	c.AddCommand(d1DatabasesCommand(), d1ExecuteCommand(), migrations)
 	return c
 }
 
 // d1Flags are the flags that say which project is meant.
-func d1Flags(c *cobra.Command, choice *rooms.Choice) {
+func d1Flags(c *cobra.Command, choice *d1Choice) {
 	c.Flags().StringVar(&choice.Dir, "dir", ".", "`FOLDER` of the project")
 	c.Flags().StringVar(&choice.State, "state", "", "`FOLDER` that holds the databases (default DIR/.runlot)")
 	c.Flags().StringVarP(&choice.Config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&choice.Env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
+	c.Flags().StringVar(&choice.app, "app", "", "`APP` by its name, on a celld (default: that of the\nproject)")
+	c.Flags().BoolVar(&choice.remote, "remote", false, "the databases of the celld of the last login")
+	remote.ServerFlag(c, &choice.server)
 	command.CompleteFolders(c, "dir", "state")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-// withD1 opens the database that is meant, for one use of it.
-func withD1(c *cobra.Command, choice *rooms.Choice, use func(p *rooms.Project) error) error {
-	p, err := rooms.Open(*choice, newLog(command.Stderr(c), false))
+// d1Choice says which database is meant, and where it is.
+type d1Choice struct {
+	rooms.Choice
+
+	app, server string
+	remote      bool
+}
+
+// withD1 opens the database that is meant, for one use of it: on a celld, through what runs in the state folder, or the file
+// itself.
+func withD1(c *cobra.Command, choice *d1Choice, use func(p *rooms.Project) error) error {
+	p, err := openD1(c, choice)
 	if err != nil {
 		return err
 	}
@@ -66,9 +85,138 @@ func withD1(c *cobra.Command, choice *rooms.Choice, use func(p *rooms.Project) e
 	return use(p)
 }
 
+func openD1(c *cobra.Command, choice *d1Choice) (*rooms.Project, error) {
+	api, err := choice.connect(c)
+	if err != nil {
+		return nil, err
+	}
+	if api == nil {
+		return rooms.Open(choice.Choice, newLog(command.Stderr(c), false))
+	}
+	if choice.app != "" {
+		return reachD1(c, api, choice)
+	}
+	name, err := choice.name()
+	if err != nil {
+		return nil, err
+	}
+	choice.Remote = &remote.D1{API: api, App: name}
+	return rooms.Open(choice.Choice, nil)
+}
+
+// name is the name of the project's app.
+func (d *d1Choice) name() (string, error) {
+	loaded, err := config.Load(d.Dir, config.Choice{File: d.Config, Env: d.Env, NoSecrets: true})
+	if err != nil {
+		return "", err
+	}
+	return loaded.Manifest.Name, nil
+}
+
+// connect returns a client of the program that has the databases; nil when none runs.
+func (d *d1Choice) connect(c *cobra.Command) (*client.Client, error) {
+	if d.server == "" && !d.remote {
+		if d.app != "" {
+			return nil, command.Usage("%s takes --app with --remote or --server", c.CommandPath())
+		}
+		return remote.ConnectDev(c.Context(), d.StateFolder())
+	}
+	if d.State != "" {
+		return nil, command.Usage("%s takes either --state, or --remote and --server", c.CommandPath())
+	}
+	return remote.ConnectCelld(d.server)
+}
+
+// reachD1 finds a database of an app whose project is not at hand.
+func reachD1(c *cobra.Command, api *client.Client, choice *d1Choice) (*rooms.Project, error) {
+	list, err := api.D1Databases(c.Context(), choice.app, "")
+	if err != nil {
+		return nil, err
+	}
+	m := &app.Manifest{}
+	for i := range list {
+		m.D1Databases = append(m.D1Databases, app.D1Database{
+			Binding: list[i].Binding, Name: list[i].Name, ID: list[i].ID, MigrationsTable: list[i].MigrationsTable, MigrationsDir: app.DefaultMigrationsDir,
+		})
+	}
+	db, err := rooms.Find(m, choice.app, choice.Database)
+	if err != nil {
+		return nil, err
+	}
+	return rooms.Reach(&remote.D1{API: api, App: choice.app}, db, choice.Dir), nil
+}
+
+// d1DatabasesCommand lists databases.
+func d1DatabasesCommand() *cobra.Command {
+	var choice d1Choice
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the D1 databases of an app",
+		Long:    "list prints the D1 databases that the app declares, with the size of each where\nit runs.",
+		Example: "  runlot d1 list\n  runlot d1 list --remote --app my-app",
+		Args:    command.Args(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := choice.databases(c)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return command.JSON(c, list)
+			}
+			if len(list) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "the app declares no D1 database")
+				return nil
+			}
+			rows := make([][]terminal.Cell, len(list))
+			for i := range list {
+				rows[i] = remote.Cells(list[i].Name, "env."+list[i].Binding, list[i].ID, remote.Size(list[i].Bytes))
+			}
+			terminal.New(command.Stdout(c)).Table([]string{"NAME", "BINDING", "ID", "SIZE"}, rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	d1Flags(c, &choice)
+	return c
+}
+
+// databases are those of the app, with their sizes.
+func (d *d1Choice) databases(c *cobra.Command) ([]client.D1Database, error) {
+	api, err := d.connect(c)
+	if err != nil {
+		return nil, err
+	}
+	if api == nil {
+		return d.local()
+	}
+	name := d.app
+	if name == "" {
+		if name, err = d.name(); err != nil {
+			return nil, err
+		}
+	}
+	return api.D1Databases(c.Context(), name, "")
+}
+
+// local are the databases that the configuration declares.
+func (d *d1Choice) local() ([]client.D1Database, error) {
+	list, err := rooms.List(d.Choice)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]client.D1Database, len(list))
+	for i := range list {
+		out[i] = client.D1Database{
+			Binding: list[i].Binding, Name: list[i].Name, ID: list[i].Identity(), Bytes: list[i].Bytes, MigrationsTable: list[i].MigrationsTable,
+		}
+	}
+	return out, nil
+}
+
 // d1ExecuteCommand runs SQL.
 func d1ExecuteCommand() *cobra.Command {
-	var choice rooms.Choice
+	var choice d1Choice
 	var text, file string
 	var asJSON bool
 	c := &cobra.Command{
@@ -171,7 +319,7 @@ func cell(v d1.Value) string {
 
 // d1ListCommand lists migrations.
 func d1ListCommand() *cobra.Command {
-	var choice rooms.Choice
+	var choice d1Choice
 	c := &cobra.Command{
 		Use:     "list [DATABASE]",
 		Short:   "List the migrations, and which are applied",
@@ -210,7 +358,7 @@ func d1ListCommand() *cobra.Command {
 
 // d1ApplyCommand applies migrations.
 func d1ApplyCommand() *cobra.Command {
-	var choice rooms.Choice
+	var choice d1Choice
 	c := &cobra.Command{
 		Use:   "apply [DATABASE]",
 		Short: "Apply the migrations that are pending",
@@ -240,7 +388,7 @@ was. The database is made when it does not exist.`,
 
 // d1CreateCommand makes a migration.
 func d1CreateCommand() *cobra.Command {
-	var choice rooms.Choice
+	var choice d1Choice
 	c := &cobra.Command{
 		Use:   "create [DATABASE] DESCRIPTION",
 		Short: "Make the file of a new migration",

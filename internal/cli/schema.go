@@ -16,8 +16,10 @@ func schemaCommand() *cobra.Command {
 		Long: `schema prints the JSON Schema of runlot.json as this version reads it. Save it
 beside the project and name it by "$schema", and an editor completes keys and
 marks mistakes.`,
-		Example: `  runlot schema > runlot.schema.json      # then: "$schema": "./runlot.schema.json"`,
-		Args:    command.Args(0, 0, ""),
+		Example: `  runlot schema > runlot.schema.json
+
+  # then, in runlot.json: "$schema": "./runlot.schema.json"`,
+		Args: command.Args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(schema.Runlot)
 			return err

@@ -12,12 +12,13 @@ import (
 )
 
 // versionCommand prints the versions of the program and of the parts that it stands on.
-func versionCommand() *cobra.Command {
+func versionCommand(program string) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of the program, of workerd and of PostgreSQL",
-		Args:  command.Args(0, 0, ""),
+		Use:     "version",
+		Short:   "Print the versions of the program, of workerd and of PostgreSQL",
+		Example: "  " + program + " version\n  " + program + " version --json",
+		Args:    command.Args(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			program := c.Root()
 			versions, err := daemon.VersionsOfParts(c.Context())

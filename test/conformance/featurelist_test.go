@@ -200,6 +200,10 @@ var areas = []area{
 			note: "`runlot queue redrive`: back to where each came from, or `--to` another; ids stay.",
 		},
 		{
+			name: "search, and what is done to all that match", of: "R", state: works, tests: "`TestSearch`; `TestBulk`; `TestScripts` (bulk)",
+			note: "`--filter` of `runlot queue peek`, `redrive`, `delete` and `retry`; in the background, with progress.",
+		},
+		{
 			name: "operation counts, warned at 90 %", of: "CR", state: differs, cases: "cap-operations", tests: "`TestCapSurvivesARestart`",
 			note: "A line in the output and no mail. `select * from runlot_queue.usage_by_day`. Counted as on Cloudflare, by started 64,000 bytes.",
 		},
@@ -210,6 +214,7 @@ var areas = []area{
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
 		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
 	}},
+	apiCalls,
 }
 
 const pageHead = `# Compatibility

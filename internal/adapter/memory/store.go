@@ -304,7 +304,7 @@ func (s *Store) Declare(ctx context.Context, names []string) ([]store.QueueInfo,
 		for _, name := range names {
 			q := s.db.byName[name]
 			if q == nil {
-				q = newMessages(store.QueueInfo{ID: int32(len(s.db.queues) + 1), Name: name})
+				q = newMessages(store.QueueInfo{ID: int32(len(s.db.queues) + 1), Name: name, Created: time.Now().UnixMilli()})
 				s.db.queues = append(s.db.queues, q)
 				s.db.byName[name] = q
 			}

@@ -25,9 +25,9 @@ WITH pick AS MATERIALIZED (
 	SELECT id, $2::bigint - 1 + row_number() OVER (ORDER BY id) AS seq, sent_at, visible_at, queue_id, body FROM taken
 ), stored AS (
 	INSERT INTO runlot_queue.message (` + messageColumns + `)
-	SELECT seq, NULL, sent_at, visible_at, queue_id, 0, 0, 1, body FROM numbered
+	SELECT seq, NULL, sent_at, visible_at, queue_id, 0, 0, 1, body, NULL FROM numbered
 )
-SELECT seq, NULL::bigint, sent_at, visible_at, queue_id, 0::smallint, 0::smallint, 1::smallint, body, id,
+SELECT seq, NULL::bigint, sent_at, visible_at, queue_id, 0::smallint, 0::smallint, 1::smallint, body, NULL::bytea, id,
 	(SELECT pg_current_xact_id()::text::bigint)
 FROM numbered ORDER BY seq`
 
@@ -103,7 +103,7 @@ func (w *writer) drain(ctx context.Context, first int64, now time.Time, limit in
 		bytes        int
 		highest, xid int64
 	)
-	const id, transaction = 9, 10
+	const id, transaction = 10, 11
 	for result.Next() {
 		v := result.RawValues()
 		row := rowOf(v)

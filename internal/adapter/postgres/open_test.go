@@ -102,3 +102,15 @@ func TestCommitsAreSynchronous(t *testing.T) {
 		t.Errorf("writes ran with synchronous_commit %v", got)
 	}
 }
+
+// TestANodeDoesNotWaitForEver: an ownership that another node keeps is refused after a while, with the way out.
+func TestANodeDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, err := d.open(t).Acquire(t.Context())
+	clustertest.Must(t, err)
+	_, err = d.open(t).Acquire(t.Context())
+	if f := fault.From(err); f == nil || f.Code != "database_held" || f.Kind != fault.Unavailable || f.Hint == "" {
+		t.Errorf("%v", err)
+	}
+}

@@ -65,7 +65,10 @@ func (s *Store) Acquire(ctx context.Context) (store.Ownership, error) {
 }
 
 func (s *Store) takeOver(ctx context.Context, conn *pgx.Conn) (store.Ownership, error) {
-	if err := session.Lock(ctx, conn, ownerLock); err != nil {
+	patience, cancel := context.WithTimeout(ctx, queue.StoreAcquireTime)
+	err := session.Lock(patience, conn, ownerLock)
+	cancel()
+	if err != nil {
 		return store.Ownership{}, err
 	}
 	q := query.New(conn)

@@ -2,13 +2,10 @@ package postgres
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/adapter/postgres/snapshot"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -61,43 +58,5 @@ func within(rows []store.Row, bytes int) []store.Row {
 
 // Snapshot opens a consistent view. It holds one of the connections for reading until it is closed.
 func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
-	conn, err := s.readers.Acquire(ctx)
-	if err != nil {
-		return nil, session.Classify(err)
-	}
-	// The SELECT takes the snapshot. The one full scan of the store may choose its plan.
-	_, err = conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; SELECT 1`)
-	if err != nil {
-		session.Close(ctx, conn.Hijack())
-		return nil, session.Classify(err)
-	}
-	return &snapshot{conn: conn}, nil
-}
-
-type snapshot struct {
-	conn  *pgxpool.Conn
-	close sync.Once
-}
-
-// Counts counts messages and their bytes by queue; a queue without messages is absent.
-func (s *snapshot) Counts(ctx context.Context) (map[int32]store.Count, error) {
-	rows, err := query.New(s.conn).Counts(ctx)
-	if err != nil {
-		return nil, session.Classify(err)
-	}
-	counts := make(map[int32]store.Count, len(rows))
-	for _, r := range rows {
-		counts[r.QueueID] = store.Count{Messages: r.Messages, Bytes: r.Bytes}
-	}
-	return counts, nil
-}
-
-// Close ends the view. Calling it twice is fine.
-func (s *snapshot) Close(ctx context.Context) error {
-	var err error
-	s.close.Do(func() {
-		_, err = s.conn.Exec(ctx, "ROLLBACK")
-		s.conn.Release()
-	})
-	return session.Classify(err)
+	return snapshot.Open(ctx, s.readers)
 }

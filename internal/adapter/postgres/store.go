@@ -12,6 +12,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
+	"github.com/runlot/runlot/internal/adapter/postgres/search"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -31,6 +32,8 @@ type Options struct {
 
 // Store keeps the messages of one PostgreSQL database. It implements store.Store.
 type Store struct {
+	*search.Searcher
+
 	config  *pgx.ConnConfig
 	node    string
 	log     *slog.Logger
@@ -68,13 +71,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, session.Classify(err)
 	}
-	return s, nil
+	s.Searcher, err = search.Open(ctx, config)
+	return s, err
 }
+
+// Readers is what reads.
+func (s *Store) Readers() *pgxpool.Pool { return s.readers }
 
 // Close gives the ownership back, if it is held, and ends every session. Calling it twice is fine.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.Release(ctx)
 	s.readers.Close()
+	s.Searcher.Close()
 	return err
 }
 

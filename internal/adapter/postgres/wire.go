@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -61,6 +62,14 @@ func putVisible(b []byte, visibleAt int64) []byte {
 	return putInt8(b, toMicros(visibleAt))
 }
 
+// putTrace appends the trace of a message; most have none.
+func putTrace(b []byte, c *trace.Context) []byte {
+	if c == nil {
+		return putNull(b)
+	}
+	return c.AppendBinary(binary.BigEndian.AppendUint32(b, trace.ContextBytes))
+}
+
 // putArrayHead begins a one-dimensional array of n elements, which the caller appends.
 func putArrayHead(b []byte, oid uint32, n int) []byte {
 	const mayHoldNull = 1
@@ -81,11 +90,11 @@ func putArray[T any](b []byte, oid uint32, list []T, put func(b []byte, v *T) []
 }
 
 // The columns of the message table in the order of COPY and of every INSERT.
-const messageColumns = "seq, origin, sent_at, visible_at, queue_id, failures, losses, format, body"
+const messageColumns = "seq, origin, sent_at, visible_at, queue_id, failures, losses, format, body, trace"
 
 // putCopy appends rows as the data of COPY … WITH (FORMAT binary), whole: header, rows, trailer.
 func putCopy(b []byte, rows []store.Row) []byte {
-	const columns = 9
+	const columns = 10
 	b = append(b, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	for i := range rows {
 		r := &rows[i]
@@ -99,11 +108,12 @@ func putCopy(b []byte, rows []store.Row) []byte {
 		b = putInt2(b, r.Losses)
 		b = putInt2(b, int16(r.Format))
 		b = putBytes(b, r.Body)
+		b = putTrace(b, r.Trace)
 	}
 	return binary.BigEndian.AppendUint16(b, math.MaxUint16)
 }
 
-// rowArrays builds the nine parameters of the insert statement.
+// rowArrays builds the parameters of the insert statement.
 func (f *frame) rowArrays(rows []store.Row) [][]byte {
 	return f.params(
 		func(b []byte) []byte {
@@ -132,6 +142,9 @@ func (f *frame) rowArrays(rows []store.Row) [][]byte {
 		},
 		func(b []byte) []byte {
 			return putArray(b, pgtype.ByteaOID, rows, func(b []byte, r *store.Row) []byte { return putBytes(b, r.Body) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.ByteaOID, rows, func(b []byte, r *store.Row) []byte { return putTrace(b, r.Trace) })
 		},
 	)
 }
@@ -191,11 +204,11 @@ func milliOf(b []byte) int64 {
 
 // rowOf reads the columns of messageColumns. The body is copied: the bytes belong to the connection.
 func rowOf(v [][]byte) store.Row {
-	const seq, origin, sentAt, visibleAt, queueID, failures, losses, format, body = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	const seq, origin, sentAt, visibleAt, queueID, failures, losses, format, body, context = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 	return store.Row{
 		Seq: int8Of(v[seq]), Origin: int8Of(v[origin]), SentAt: milliOf(v[sentAt]), VisibleAt: milliOf(v[visibleAt]),
 		Queue: int4Of(v[queueID]), Failures: int2Of(v[failures]), Losses: int2Of(v[losses]), Format: queue.Format(int2Of(v[format])),
-		Body: append(make([]byte, 0, len(v[body])), v[body]...),
+		Body: append(make([]byte, 0, len(v[body])), v[body]...), Trace: trace.FromBinary(v[context]),
 	}
 }
 

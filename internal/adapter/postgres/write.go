@@ -33,7 +33,7 @@ const (
 
 var statements = map[string]string{
 	stmtInsert: `INSERT INTO runlot_queue.message (` + messageColumns + `)
-		SELECT ` + messageColumns + ` FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[]) AS r (` + messageColumns + `)`,
+		SELECT ` + messageColumns + ` FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[], $10::bytea[]) AS r (` + messageColumns + `)`,
 	stmtDelete: `DELETE FROM runlot_queue.message WHERE queue_id = $1 AND seq = ANY($2::bigint[])`,
 	stmtRetry: `UPDATE runlot_queue.message m SET failures = k.failures, losses = k.losses, visible_at = k.visible_at
 		FROM unnest($1::int[], $2::bigint[], $3::smallint[], $4::smallint[], $5::timestamptz[]) AS k (queue_id, seq, failures, losses, visible_at)
@@ -42,9 +42,9 @@ var statements = map[string]string{
 			DELETE FROM runlot_queue.message m
 			USING unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::text[]) AS k (from_queue, from_seq, to_queue, to_seq, source, reason)
 			WHERE m.queue_id = k.from_queue AND m.seq = k.from_seq
-			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body, nullif(k.source, 0) AS source, nullif(k.reason, '') AS reason)
+			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body, m.trace, nullif(k.source, 0) AS source, nullif(k.reason, '') AS reason)
 		INSERT INTO runlot_queue.message (` + messageColumns + `, source_id, reason)
-		SELECT to_seq, origin, sent_at, NULL, to_queue, 0, 0, format, body, source, reason FROM gone`,
+		SELECT to_seq, origin, sent_at, NULL, to_queue, 0, 0, format, body, trace, source, reason FROM gone`,
 	stmtExists: `SELECT EXISTS (SELECT FROM runlot_queue.message WHERE queue_id = $1 AND seq = $2)`,
 	stmtDrain:  drainSQL,
 	stmtRange:  rangeSQL,

@@ -5,7 +5,9 @@ package sealer
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,6 +25,7 @@ const keyBytes = 32
 type Sealer struct {
 	aead cipher.AEAD
 	path string
+	key  []byte
 }
 
 // Open reads the key from a file, which it makes when there is none. The file is readable by its owner only; without it
@@ -48,7 +51,7 @@ func Open(path string) (*Sealer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sealer{aead, path}, nil
+	return &Sealer{aead, path, key}, nil
 }
 
 // create writes a new key so that it is there whole or not at all, also after a power cut.
@@ -100,4 +103,9 @@ func (s *Sealer) Open(appName, name string, sealed []byte) (string, error) {
 			WithHint("put back the key that it was stored with, or set the secret again").WithCause(err)
 	}
 	return string(value), nil
+}
+
+// Derive makes a key for another purpose. Equal purposes have equal keys, wherever the key in the file is the same.
+func (s *Sealer) Derive(purpose string) ([]byte, error) {
+	return hkdf.Key(sha256.New, s.key, nil, purpose, keyBytes)
 }

@@ -75,3 +75,24 @@ func TestTheKeyFile(t *testing.T) {
 		t.Errorf("a key that cannot be used was replaced: %q, %v", text, err)
 	}
 }
+
+// TestDerivedKeys: equal files and purposes have equal keys, and nothing else has.
+func TestDerivedKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	derive := func(path, purpose string) []byte {
+		t.Helper()
+		s, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := s.Derive(purpose)
+		if err != nil || len(key) != keyBytes || bytes.Equal(key, s.key) {
+			t.Fatalf("%x, %v", key, err)
+		}
+		return key
+	}
+	one := derive(path, "a")
+	if !bytes.Equal(one, derive(path, "a")) || bytes.Equal(one, derive(path, "b")) || bytes.Equal(one, derive(filepath.Join(t.TempDir(), "key"), "a")) {
+		t.Error("keys are not those of their file and purpose")
+	}
+}

@@ -26,6 +26,8 @@ type conn struct {
 	statementTime time.Duration
 	pageSize      int64
 	pageCount     *sqlite3.Stmt
+	// readOnly says that the call under way may not write.
+	readOnly bool
 	// spent says that a call has left something behind, such as a setting: the connection serves no other.
 	spent bool
 }
@@ -164,12 +166,22 @@ func (c *conn) own(sql string) error {
 func (c *conn) begin() error {
 	c.guard.off = true
 	defer func() { c.guard.off = false }()
+	if c.readOnly {
+		return c.Exec("BEGIN")
+	}
 	return c.Exec("BEGIN IMMEDIATE")
 }
 
-// call runs the queries as one transaction.
-func (c *conn) call(ctx context.Context, queries []d1.Query) ([]d1.Result, error) {
+// call runs the queries as one transaction. readOnly refuses those that write.
+func (c *conn) call(ctx context.Context, queries []d1.Query, readOnly bool) ([]d1.Result, error) {
 	c.guard.settings = false
+	if c.readOnly = readOnly; readOnly {
+		// Each statement is looked at; this is for what has an effect of which it does not tell.
+		if err := c.own("PRAGMA query_only=ON"); err != nil {
+			return nil, &d1.Error{Text: c.explain(err), Query: -1, Cause: err}
+		}
+		defer func() { c.spent = c.own("PRAGMA query_only=OFF") != nil || c.spent }()
+	}
 	results, err := c.all(ctx, queries)
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("call of the D1 database: %w", ctx.Err())
@@ -244,6 +256,9 @@ func (c *conn) query(ctx context.Context, q *d1.Query, only bool, room *int) (*d
 		}
 		if stmt == nil {
 			break
+		}
+		if c.readOnly && !stmt.ReadOnly() {
+			return nil, errors.Join(&d1.Error{Text: d1.ReadOnly}, stmt.Close())
 		}
 		last = d1.Blank(tail)
 		rest = tail

@@ -76,6 +76,17 @@ func (d *Databases) Path(identity string) string {
 	return filepath.Join(d.o.Dir, d1.FileName(identity))
 }
 
+// Bytes is the size of a database, with what is not in its file yet; 0 when it does not exist.
+func (d *Databases) Bytes(identity string) int64 {
+	size := int64(0)
+	for _, part := range []string{"", "-wal"} {
+		if info, err := os.Lstat(d.Path(identity) + part); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
 // Exists reports whether the database has been used before.
 func (d *Databases) Exists(identity string) bool {
 	_, err := os.Lstat(d.Path(identity))
@@ -86,6 +97,26 @@ func (d *Databases) Exists(identity string) bool {
 // of them returned; queries that hold no statement return nothing. The database is made when it does not exist. An error
 // that the caller made, or may see, is a d1.Error; when ctx ends, the statement under way is ended and rolled back.
 func (d *Databases) Run(ctx context.Context, identity string, queries []d1.Query) ([]d1.Result, error) {
+	return d.enterAndRun(ctx, identity, queries, false)
+}
+
+// Look is Run for queries that only read: one that writes is refused. A database that does not exist is empty, and is not
+// made.
+func (d *Databases) Look(ctx context.Context, identity string, queries []d1.Query) ([]d1.Result, error) {
+	if d.Exists(identity) {
+		return d.enterAndRun(ctx, identity, queries, true)
+	}
+	dir, err := os.MkdirTemp("", "runlot-d1-")
+	if err != nil {
+		return nil, fault.New(fault.Environment, "d1_folder", "no temporary folder can be made").WithCause(err)
+	}
+	defer os.RemoveAll(dir)
+	empty := New(Options{Dir: dir, Log: d.o.Log})
+	defer empty.Close()
+	return empty.enterAndRun(ctx, "empty", queries, true)
+}
+
+func (d *Databases) enterAndRun(ctx context.Context, identity string, queries []d1.Query, readOnly bool) ([]d1.Result, error) {
 	db, err := d.enter(identity)
 	if err != nil {
 		return nil, err
@@ -102,7 +133,7 @@ func (d *Databases) Run(ctx context.Context, identity string, queries []d1.Query
 		return nil, err
 	}
 	defer d.running.Release(1)
-	results, err := db.run(ctx, d, queries)
+	results, err := db.run(ctx, d, queries, readOnly)
 	if broken(err) {
 		d.o.Log.ErrorContext(ctx, "a D1 database cannot be read or written", "file", db.path, "error", fault.Detail(err))
 	}
@@ -180,7 +211,7 @@ func take(ctx context.Context, turn *semaphore.Weighted) error {
 }
 
 // run has the turn. A connection that is not as it was is given up, and the next call opens another.
-func (db *database) run(ctx context.Context, d *Databases, queries []d1.Query) (results []d1.Result, err error) {
+func (db *database) run(ctx context.Context, d *Databases, queries []d1.Query, readOnly bool) (results []d1.Result, err error) {
 	if db.conn == nil {
 		if err := makeFolder(d.o.Dir); err != nil {
 			return nil, err
@@ -202,7 +233,7 @@ func (db *database) run(ctx context.Context, d *Databases, queries []d1.Query) (
 			}
 		}
 	}()
-	results, err = db.conn.call(ctx, queries)
+	results, err = db.conn.call(ctx, queries, readOnly)
 	sound = true
 	return results, err
 }

@@ -97,7 +97,7 @@ func (p *Process) start(ctx context.Context) error {
 	defer cancel()
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
-		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Public, Develop: p.spec.Develop,
+		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Public, Develop: p.spec.Develop, Trace: p.spec.Trace,
 		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {

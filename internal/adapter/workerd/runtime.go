@@ -45,6 +45,8 @@ type Spec struct {
 	// Develop is for the person who writes the worker: each public request is a line of level "debug" in Log, and a fetch
 	// handler that throws answers with the error and its place in the source, as text. It costs each request another hop.
 	Develop bool
+	// Trace, unless it is "", makes producers say which code sends, see render.Worker.
+	Trace string
 	// Log takes what the worker logs and what it does not catch, from several goroutines. It must not block for long: the
 	// text of a delivery's exception is behind it. Nil drops the lines.
 	Log func(Line)

@@ -4,9 +4,12 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/runlot/runlot/internal/config/source"
 )
 
 // UsageError is a command line that makes no sense.
@@ -20,9 +23,14 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		switch {
 		case len(given) < least:
+			if !strings.HasPrefix(what, "a ") && !strings.HasPrefix(what, "the ") {
+				what = "the " + what
+			}
 			return Usage("%s needs %s", c.CommandPath(), what)
 		case len(given) > most && most == 0:
 			return Usage("%s takes no argument, not %s", c.CommandPath(), Quoted(given[0]))
+		case len(given) > most && most > 1:
+			return Usage("%s takes at most %d arguments, not %d", c.CommandPath(), most, len(given))
 		case len(given) > most:
 			return Usage("%s takes one %s, not %d", c.CommandPath(), what, len(given))
 		}
@@ -62,13 +70,10 @@ func FlagError(c *cobra.Command, err error) error {
 	if !ok {
 		return UsageError{err}
 	}
-	// Flags and commands are measured alike: each flag stands in for a command of its name.
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 && len(unknown.GetSpecifiedName()) > 1 {
-		return Usage("%w; did you mean --%s?", err, near[0])
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := source.Suggest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
+		return Usage("%w; did you mean --%s?", err, near)
 	}
 	return UsageError{err}
 }
@@ -79,8 +84,14 @@ func HelpOrUnknown(c *cobra.Command, given []string) error {
 		return c.Help()
 	}
 	text := fmt.Sprintf("unknown command %s for %q", Quoted(given[0]), c.CommandPath())
-	if near := c.SuggestionsFor(given[0]); len(near) > 0 {
-		text += fmt.Sprintf("; did you mean %q?", near[0])
+	var names []string
+	for _, one := range c.Commands() {
+		if one.IsAvailableCommand() {
+			names = append(names, one.Name())
+		}
+	}
+	if near := source.Suggest(given[0], names); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return Usage("%s", text)
 }

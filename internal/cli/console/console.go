@@ -384,10 +384,10 @@ func Fault(out *terminal.Output, err error) {
 			}
 		}
 	} else {
-		labelled(out, terminal.Red, "error: ", message)
+		out.Labelled(terminal.Red, "error: ", message)
 	}
 	if f.Hint != "" {
-		labelled(out, terminal.Cyan, "hint:  ", f.Hint)
+		out.Labelled(terminal.Cyan, "hint:  ", f.Hint)
 	}
 }
 
@@ -402,22 +402,6 @@ func mark(out *terminal.Output, line string) string {
 		}
 	}
 	return line
-}
-
-// labelled writes a text behind a label. Lines that had to be folded stand under the text; a text of several lines of its
-// own, like code, keeps them as they are.
-func labelled(out *terminal.Output, style terminal.Style, label, text string) {
-	first, rest, several := strings.Cut(text, "\n")
-	for i, line := range out.Fold(first, len(label)) {
-		if i == 0 {
-			out.Printf("%s%s\n", out.Paint(style, label), line)
-			continue
-		}
-		out.Printf("%s%s\n", strings.Repeat(" ", len(label)), line)
-	}
-	if several {
-		out.Printf("%s\n", rest)
-	}
 }
 
 // relative shortens paths below the working folder.

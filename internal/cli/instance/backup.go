@@ -54,10 +54,10 @@ pg_dump.`,
 				if name == "" {
 					name = "given by --database-url"
 				}
-				talk.Printf("%s the database %s is not in the backup: use pg_dump\n", talk.Paint(terminal.Yellow, "note:"), name)
+				talk.Labelled(terminal.Yellow, noteLabel, fmt.Sprintf("the database %s is not in the backup: use pg_dump", name))
 			}
 			if r.Manifest.Key != "" && !o.WithKey {
-				talk.Printf("%s the key of the secrets is not in it: keep %s/secrets.key elsewhere\n", talk.Paint(terminal.Yellow, "note:"), settings.Data)
+				talk.Labelled(terminal.Yellow, noteLabel, fmt.Sprintf("the key of the secrets is not in it: keep %s/secrets.key elsewhere", settings.Data))
 			}
 			if asJSON {
 				return command.JSON(c, r)

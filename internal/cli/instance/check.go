@@ -72,5 +72,5 @@ func show(out *terminal.Output, list []checkup.Finding) {
 		}
 		rows[i] = []terminal.Cell{{Text: list[i].Check}, {Text: string(list[i].State), Style: styles[list[i].State]}, {Text: text}}
 	}
-	out.Table([]string{"Check", "State", "Found"}, rows)
+	out.Table([]string{"CHECK", "STATE", "FOUND"}, rows)
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
+// noteLabel stands before what a person should know of what went well.
+const noteLabel = "note:  "
+
 // Settings are those of the daemon.
 type Settings interface {
 	// Define makes their flags, and one for a file of settings.

@@ -28,12 +28,12 @@ func notifyTest(s Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test",
 		Short: "Send a test to everybody who is to be told",
-		Long: `test takes the settings of the daemon and sends a test by each way that they name:
-to each address by mail, and to each webhook. It may be run while celld does.
-Exit code 1 means that one of them was not reached.`,
+		Long: `test takes the settings of the daemon and sends a test by each way that they
+name: to each address by mail, and to each webhook. It may be run while celld
+does. Exit code 1 means that one of them was not reached.`,
 		Example: `  celld notify test --config /etc/celld.toml
-  celld notify test --smtp-url smtp://me@mail.example.com --smtp-password-file pw \
-      --notify-to ann@example.com`,
+  celld notify test --smtp-url smtp://me@mail.example.com \
+      --smtp-password-file password --notify-to ann@example.com`,
 		Args: command.Args(0, 0, "argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			settings, err := s.Read(c)

@@ -50,10 +50,11 @@ run the same crons.`,
 				if name == "" {
 					name = "given by --database-url"
 				}
-				talk.Printf("%s the database %s was not in the backup: use pg_restore\n", talk.Paint(terminal.Yellow, "note:"), name)
+				talk.Labelled(terminal.Yellow, noteLabel, fmt.Sprintf("the database %s was not in the backup: use pg_restore", name))
 			}
 			if r.KeyMissing {
-				talk.Printf("%s put the secrets.key of the original into %s before the start;\n      without it the secrets of the apps have to be put again\n", talk.Paint(terminal.Yellow, "note:"), o.Data)
+				talk.Labelled(terminal.Yellow, noteLabel,
+					fmt.Sprintf("put the secrets.key of the original into %s before the start; without it the secrets of the apps have to be put again", o.Data))
 			}
 			if asJSON {
 				return command.JSON(c, r)

@@ -44,7 +44,7 @@ func batches() *cobra.Command {
 				return err
 			}
 			filter.Outcome = outcome
-			list, err := read(c.Context(), api, filter, limit)
+			list, err := read(c, api, filter, limit, map[string]bool{})
 			if err != nil {
 				return err
 			}
@@ -89,16 +89,22 @@ func (f *choice) filter(ctx context.Context, name []string) (*client.Client, *cl
 	return api, filter, err
 }
 
-// read reads up to limit batches, newest first.
-func read(ctx context.Context, api *client.Client, filter *client.BatchFilter, limit int) ([]client.Batch, error) {
+// read reads up to limit batches, newest first. It says which databases are away, but for those that it told before.
+func read(c *cobra.Command, api *client.Client, filter *client.BatchFilter, limit int, told map[string]bool) ([]client.Batch, error) {
 	list := []client.Batch{}
 	for len(list) < limit {
 		filter.Limit = min(limit-len(list), queue.MaxPage)
-		page, err := api.Batches(ctx, filter)
+		page, err := api.Batches(c.Context(), filter)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, page.Items...)
+		for _, name := range page.Away {
+			if !told[name] {
+				told[name] = true
+				terminal.New(command.Stderr(c)).Printf("The database %s does not answer now; its batches are missing here.\n", name)
+			}
+		}
 		if filter.Cursor = page.Next; filter.Cursor == "" {
 			break
 		}
@@ -256,7 +262,7 @@ comes about a second after its end.`,
 				return err
 			}
 			filter.Detail = true
-			t := tail{c: c, api: api, filter: filter, failed: failed, asJSON: asJSON, seen: map[string]time.Time{}}
+			t := tail{c: c, api: api, filter: filter, failed: failed, asJSON: asJSON, seen: map[string]time.Time{}, told: map[string]bool{}}
 			if err := t.show(limit); err != nil || !follow {
 				return err
 			}
@@ -290,6 +296,8 @@ type tail struct {
 	asJSON bool
 	// seen are the batches that were shown, with their time.
 	seen map[string]time.Time
+	// told are the databases that were said to be away.
+	told map[string]bool
 }
 
 // bad are the outcomes of batches that did not end well.
@@ -304,7 +312,7 @@ func (t *tail) show(limit int) error {
 	var list []client.Batch
 	for _, outcome := range wanted {
 		t.filter.Outcome, t.filter.Cursor = outcome, ""
-		found, err := read(t.c.Context(), t.api, t.filter, limit)
+		found, err := read(t.c, t.api, t.filter, limit, t.told)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package queues
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/queues/bulk"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -50,30 +52,6 @@ func setting(verb, short, long, said string, change func(ctx context.Context, ap
 	return c
 }
 
-// progressLine shows how far something is on one line of a terminal that is written again and again; elsewhere nothing.
-type progressLine struct {
-	out   *terminal.Output
-	shown bool
-}
-
-func newProgressLine(c *cobra.Command) *progressLine {
-	return &progressLine{out: terminal.New(command.Stderr(c))}
-}
-
-func (p *progressLine) show(text string) {
-	if p.out.Interactive {
-		p.out.Printf("\r\x1b[K%s", text)
-		p.shown = true
-	}
-}
-
-// end clears the line.
-func (p *progressLine) end() {
-	if p.shown {
-		p.out.Printf("\r\x1b[K")
-	}
-}
-
 // of is a number of messages out of those that there were at first, where that is known.
 func of(n, total int64) string {
 	if total > 0 && n <= total {
@@ -105,12 +83,12 @@ goes to its end, also when the command is interrupted.`,
 			if err := command.Confirm(c, yes, fmt.Sprintf("Delete %s of %s in database %s?", what, q.Name, q.Database)); err != nil {
 				return err
 			}
-			line, begun := newProgressLine(c), false
+			line, begun := terminal.NewProgress(terminal.New(command.Stderr(c))), false
 			done, err := api.Purge(c.Context(), q.Database, q.Name, func(p client.Progress) {
 				begun = true
-				line.show("Deleted " + of(p.Messages, q.Unsettled))
+				line.Show("Deleted " + of(p.Messages, q.Unsettled))
 			})
-			line.end()
+			line.End()
 			switch {
 			case err != nil && begun && c.Context().Err() != nil:
 				terminal.New(command.Stderr(c)).Printf("The purge of %s is made and goes on without this command.\n", q.Name)
@@ -131,23 +109,33 @@ func redrive() *cobra.Command {
 	var f choice
 	var r client.Redrive
 	var ids []string
-	var yes bool
+	var text string
+	var o bulk.Options
 	c := &cobra.Command{
 		Use:   "redrive NAME",
 		Short: "Move dead letters back to where they came from",
 		Long: `redrive moves the messages of a dead-letter queue back to the queues that they
 came from, or to another with --to. Their attempts start again; id, body and
 send time stay. It asks first. Ctrl-C stops it: what was moved stays moved, the
-rest stays where it is.`,
+rest stays where it is. With --body, one message comes back as a new one with
+another body. With --filter it goes on in the background of the server.`,
 		Example: `  runlot queue redrive jobs-dead
   runlot queue redrive jobs-dead --to jobs-slow --rate 100 --yes
-  runlot queue redrive jobs-dead --ids 5f0c6b…,5f0c6c…`,
+  runlot queue redrive jobs-dead --filter 'reason:timeout age<1d'
+  runlot queue redrive jobs-dead --ids 5f0c6b…,5f0c6c…
+  runlot queue redrive jobs-dead --ids 5f0c6b… --body '{"url": "https://…"}'`,
 		Args: command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
-			if r.Rate < 0 {
-				return command.Usage("--rate takes a number of 0 or more, not %d", r.Rate)
+			if err := o.Check(ids); err != nil {
+				return err
 			}
-			r.IDs = ids
+			r.IDs, r.Rate = ids, o.Rate
+			if text != "" {
+				if len(ids) != 1 || !json.Valid([]byte(text)) {
+					return command.Usage("--body takes JSON, for the one message that --ids names")
+				}
+				r.IDs, r.Edit = nil, &client.Edit{ID: ids[0], Body: json.RawMessage(text)}
+			}
 			api, q, err := f.open(c.Context(), given[0])
 			if err != nil {
 				return err
@@ -163,16 +151,20 @@ rest stays where it is.`,
 			if r.To != "" {
 				to = r.To
 			}
-			if err := command.Confirm(c, yes, fmt.Sprintf("Move %s of %s to %s?", what, q.Name, to)); err != nil {
+			if o.Filter != "" {
+				start := client.StartOperation{Kind: "redrive", Database: q.Database, Queue: q.Name, To: r.To}
+				return o.Run(c, api, &start, "Move %s to "+to+"?")
+			}
+			if err := command.Confirm(c, o.Agree, fmt.Sprintf("Move %s of %s to %s?", what, q.Name, to)); err != nil {
 				return err
 			}
-			line := newProgressLine(c)
+			line := terminal.NewProgress(terminal.New(command.Stderr(c)))
 			var last client.Progress
 			done, err := api.Redrive(c.Context(), q.Database, q.Name, &r, func(p client.Progress) {
 				last = p
-				line.show("Moved " + of(p.Messages, total))
+				line.Show("Moved " + of(p.Messages, total))
 			})
-			line.end()
+			line.End()
 			switch {
 			case err != nil && c.Context().Err() != nil:
 				return stopped(c, api, q, &last)
@@ -185,14 +177,17 @@ rest stays where it is.`,
 	f.flags(c)
 	c.Flags().StringVar(&r.To, "to", "", "`QUEUE` to move them to (default: where each came\nfrom)")
 	c.Flags().StringSliceVar(&ids, "ids", nil, "only the messages with these `IDS`, with commas\nbetween")
-	c.Flags().IntVar(&r.Rate, "rate", 0, "at most `N` messages a second (default: as many as go)")
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&text, "body", "", "another `JSON` body for the one message of --ids")
+	o.Flags(c)
 	return c
 }
 
 // moved says what a redrive did.
 func moved(c *cobra.Command, q *client.Queue, to string, done *client.Progress) error {
 	text := fmt.Sprintf("Moved %s from %s to %s\n", plural(done.Messages), q.Name, to)
+	if done.ID != "" {
+		text += fmt.Sprintf("It is message %s now\n", done.ID)
+	}
 	if done.InFlight > 0 {
 		text += fmt.Sprintf("Left %s alone that were being delivered\n", plural(done.InFlight))
 	}

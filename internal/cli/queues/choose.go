@@ -99,3 +99,20 @@ func wait(ctx context.Context, pause time.Duration) bool {
 		return false
 	}
 }
+
+// Flags implements bulk.Chooser.
+func (f *choice) Flags(c *cobra.Command) { f.flags(c) }
+
+// Open implements bulk.Chooser.
+func (f *choice) Open(ctx context.Context, name string) (*client.Client, *client.Queue, error) {
+	return f.open(ctx, name)
+}
+
+// Connect implements bulk.Chooser.
+func (f *choice) Connect(ctx context.Context) (api *client.Client, database string, err error) {
+	api, filter, err := f.filter(ctx, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return api, filter.Database, nil
+}

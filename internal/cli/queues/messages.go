@@ -26,7 +26,7 @@ const inFlight = "in_flight"
 
 func peek() *cobra.Command {
 	var f choice
-	var state string
+	var state, filter string
 	var limit int
 	var asJSON bool
 	c := &cobra.Command{
@@ -34,8 +34,10 @@ func peek() *cobra.Command {
 		Short: "Look at the messages of a queue without taking them",
 		Long: `peek shows the messages of a queue in the order in which they become visible. It
 takes none: deliveries go on, and no retry is spent. Of a dead letter it shows
-where it came from and why it failed.`,
-		Example: "  runlot queue peek jobs --limit 5\n  runlot queue peek jobs-dead --json | jq '.[].body'\n  runlot queue peek jobs --state delayed",
+where it came from and why it failed. --filter chooses by state: id: age>
+attempts>= size> source: reason: body.NAME: and "text" in the body; all of them
+have to match, and - before one turns it around.`,
+		Example: "  runlot queue peek jobs --filter 'age>5m body.user.id:42 -state:delayed'\n  runlot queue peek jobs --limit 5\n  runlot queue peek jobs-dead --json | jq '.[].body'\n  runlot queue peek jobs --state delayed",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
 			if limit < 1 {
@@ -51,7 +53,10 @@ where it came from and why it failed.`,
 			if err != nil {
 				return err
 			}
-			list, more, err := look(c, api, q, state, limit)
+			if state != "" && filter != "" {
+				filter += " state:" + state
+			}
+			list, more, err := look(c, api, q, state, filter, limit)
 			if err != nil {
 				return err
 			}
@@ -60,7 +65,11 @@ where it came from and why it failed.`,
 			}
 			talk := terminal.New(command.Stderr(c))
 			if len(list) == 0 {
-				talk.Printf("There is nothing in %s.\n", q.Name)
+				if filter != "" {
+					talk.Printf("No message of %s matches.\n", q.Name)
+				} else {
+					talk.Printf("There is nothing in %s.\n", q.Name)
+				}
 				return nil
 			}
 			rows := make([][]terminal.Cell, 0, len(list))
@@ -76,16 +85,22 @@ where it came from and why it failed.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: visible, delayed or in-flight")
+	c.Flags().StringVar(&filter, "filter", "", "only those that match this `FILTER`")
 	c.Flags().IntVar(&limit, "limit", 10, "at most `N`")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }
 
 // look reads up to limit messages, and reports whether there are more.
-func look(c *cobra.Command, api *client.Client, q *client.Queue, state string, limit int) (list []client.Message, more bool, err error) {
+func look(c *cobra.Command, api *client.Client, q *client.Queue, state, filter string, limit int) (list []client.Message, more bool, err error) {
 	list = []client.Message{}
 	for cursor := ""; len(list) < limit; {
-		page, err := api.Peek(c.Context(), q.Database, q.Name, state, cursor, min(limit-len(list), queue.PeekRows))
+		var page *client.Messages
+		if rows := min(limit-len(list), queue.PeekRows); filter == "" {
+			page, err = api.Peek(c.Context(), q.Database, q.Name, state, cursor, rows)
+		} else {
+			page, err = api.Search(c.Context(), q.Database, q.Name, filter, cursor, rows)
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -231,9 +246,4 @@ func sendLines(c *cobra.Command, api *client.Client, q *client.Queue, draft func
 }
 
 // plural is a number of messages.
-func plural(n int64) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return terminal.Count(n) + " messages"
-}
+func plural(n int64) string { return terminal.Plural(int(n), "message") }

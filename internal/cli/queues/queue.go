@@ -9,6 +9,7 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/queues/bulk"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -60,8 +61,8 @@ else those of the celld of the last login.`,
 	f.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), batches(), batch())
+	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), retention(), usage(), batches(), batch(),
+		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Operations(&choice{}))
 	return c
 }
 

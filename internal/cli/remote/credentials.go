@@ -118,7 +118,7 @@ func connect(server string) (*client.Client, error) {
 		token = known.Tokens[server]
 	}
 	if token == "" {
-		return nil, fault.New(fault.Invalid, "not_logged_in", "there is no token for %s", server).
+		return nil, fault.New(fault.Invalid, CodeNotLoggedIn, "there is no token for %s", server).
 			WithHint("run `runlot login %s`, or set %s", server, tokenVariable)
 	}
 	return client.New(server, token)

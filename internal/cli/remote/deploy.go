@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type deployed struct {
 	*client.Uploaded
 
+	// Pending are the migrations that D1 databases lack, or lacked before --migrate.
+	Pending    []pending          `json:"pending"`
 	Deployment *client.Deployment `json:"deployment,omitempty"`
 }
 
@@ -27,7 +30,7 @@ func Deploy() *cobra.Command {
 	var o daemon.Options
 	var p project
 	var message string
-	var dryRun, asJSON bool
+	var dryRun, migrate, asJSON bool
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
 		Short: "Upload a project and make it live",
@@ -37,9 +40,13 @@ starts beside the one before, takes over, and the one before finishes what it
 has in flight. No request fails meanwhile. When a step fails, the version before
 goes on, and the error says which step it was.
 
+Migrations of D1 databases that are not applied are named; with --migrate they
+are applied before the switch, and one that fails ends the deployment.
+
 Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 		Example: `  runlot deploy
   runlot deploy ./my-app --message "faster crawl"
+  runlot deploy --migrate
   runlot deploy --dry-run`,
 		Args: command.Args(0, 1, "folder"),
 		RunE: func(c *cobra.Command, dirs []string) error {
@@ -59,19 +66,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			}
 			m := built.Manifest
 			if !asJSON {
-				fmt.Fprintf(out, "%s (%s): %s in %s\n", m.Name, filepath.Base(built.File), size(built.Size()), terminal.Plural(len(built.Bundle.Modules), "module"))
-				for i := range m.Producers {
-					fmt.Fprintf(out, "Queue producers: env.%s → %s\n", m.Producers[i].Binding, m.Producers[i].Queue)
-				}
-				for i := range m.Consumers {
-					fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
-				}
-				for i := range m.D1Databases {
-					fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
-				}
-				for _, next := range crons.Upcoming(m, time.Now()) {
-					fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
-				}
+				announce(out, built)
 			}
 			u := &client.Upload{
 				App: m.Name, ConfigFile: filepath.Base(built.File), Config: built.Config, Env: p.env, Message: message,
@@ -89,9 +84,24 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 			for _, r := range uploaded.Removed {
 				talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
 			}
+			lacks, err := lacking(c.Context(), api, m, uploaded.Version.ID, filepath.Dir(built.File))
+			if err != nil {
+				return err
+			}
+			if !migrate || dryRun {
+				for i := range lacks {
+					lacks[i].note(talk)
+				}
+			} else if err := applyAll(c.Context(), lacks, func(database, name string) {
+				if !asJSON {
+					fmt.Fprintf(out, "Applied %s to %s\n", name, database)
+				}
+			}); err != nil {
+				return err
+			}
 			if dryRun {
 				if asJSON {
-					return command.JSON(c, deployed{Uploaded: uploaded})
+					return command.JSON(c, deployed{Uploaded: uploaded, Pending: lacks})
 				}
 				_, err := fmt.Fprintln(out, "It is fit to be deployed. Nothing was changed.")
 				return err
@@ -102,7 +112,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 				return err
 			}
 			if asJSON {
-				return command.JSON(c, deployed{uploaded, d})
+				return command.JSON(c, deployed{uploaded, lacks, d})
 			}
 			fmt.Fprintf(out, "Deployed version %d in %s\n", d.Version.Number, span.Text(time.Since(began)))
 			for _, url := range d.URLs {
@@ -113,6 +123,7 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 	}
 	c.Flags().StringVarP(&message, "message", "m", "", "`TEXT` that says what is new")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, on the server too, and change nothing")
+	c.Flags().BoolVar(&migrate, "migrate", false, "apply the pending migrations of D1 databases first")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().StringVarP(&p.config, "config", "c", "", "configuration `FILE`, where the folder has more than one")
 	c.Flags().StringVarP(&p.env, "env", "e", "", "`NAME` of an environment of a wrangler configuration")
@@ -121,9 +132,31 @@ Values in .dev.vars and .env are not uploaded: runlot secret put sets secrets.`,
 	return c
 }
 
+// announce says what is about to be registered.
+func announce(out io.Writer, built *daemon.Built) {
+	m := built.Manifest
+	fmt.Fprintf(out, "%s (%s): %s in %s\n", m.Name, filepath.Base(built.File), size(built.Size()), terminal.Plural(len(built.Bundle.Modules), "module"))
+	for i := range m.Producers {
+		fmt.Fprintf(out, "Queue producers: env.%s → %s\n", m.Producers[i].Binding, m.Producers[i].Queue)
+	}
+	for i := range m.Consumers {
+		fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
+	}
+	for i := range m.D1Databases {
+		fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+	}
+	for _, next := range crons.Upcoming(m, time.Now()) {
+		fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
+	}
+}
+
 // orphaned says what becomes of a queue without a consumer.
 func orphaned(r client.Orphans) string {
 	switch {
+	case r.Undeclared && r.Messages < 0:
+		return fmt.Sprintf("no app names the queue %s any more; its messages stay", r.Queue)
+	case r.Undeclared:
+		return fmt.Sprintf("no app names the queue %s any more; %s there until one does", r.Queue, waitPlural(r.Messages))
 	case r.Messages < 0:
 		return fmt.Sprintf("the queue %s has no consumer any more; its messages stay", r.Queue)
 	case r.Messages == 0:

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/config"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/desk"
 )
 
@@ -21,13 +23,37 @@ func ServerFlag(c *cobra.Command, server *string) { serverFlag(c, server) }
 // Connect returns a client of the server that the flag or the environment names, of what `runlot dev` runs in this folder,
 // or of the server of the last login.
 func Connect(ctx context.Context, server string) (*client.Client, error) {
+	return ConnectFrom(ctx, ".", server)
+}
+
+// ConnectFrom is Connect for the project in another folder.
+func ConnectFrom(ctx context.Context, dir, server string) (*client.Client, error) {
 	if server == "" && os.Getenv(serverVariable) == "" {
-		if door, ok := desk.Read(ctx, stateFolder); ok {
-			return client.New(door.Server, door.Token)
+		if api, err := ConnectDev(ctx, filepath.Join(dir, stateFolder)); api != nil || err != nil {
+			return api, err
 		}
 	}
-	return connect(server)
+	api, err := connect(server)
+	if f := fault.From(err); err != nil && f.Code == CodeNotLoggedIn {
+		err = f.WithHint("%s; or go to the folder of a project that `runlot dev` runs", f.Hint)
+	}
+	return api, err
 }
+
+// ConnectCelld returns a client of the server that the flag or the environment names, or of that of the last login.
+func ConnectCelld(server string) (*client.Client, error) { return connect(server) }
+
+// ConnectDev returns a client of what a runlot dev runs that uses a state folder; nil when none does.
+func ConnectDev(ctx context.Context, folder string) (*client.Client, error) {
+	door, ok := desk.Read(ctx, folder)
+	if !ok {
+		return nil, nil //nolint:nilnil // that none runs is no error
+	}
+	return client.New(door.Server, door.Token)
+}
+
+// CodeNotLoggedIn is the code of Connect's fault where no server is known, or no token for it.
+const CodeNotLoggedIn = "not_logged_in"
 
 // stateFolder is where runlot dev keeps its state, unless it is told otherwise.
 const stateFolder = ".runlot"
@@ -53,3 +79,6 @@ func Size(n int64) string { return size(n) }
 
 // Cells are plain cells of a table.
 func Cells(texts ...string) []terminal.Cell { return cells(texts...) }
+
+// AppName is the app of this name or, for "", of the project in this folder.
+func AppName(named string) (string, error) { return (&project{app: named}).name() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,40 +19,21 @@ import (
 
 // PS shows how the apps are doing.
 func PS() *cobra.Command {
-	var server string
-	var asJSON bool
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:     "ps",
 		Short:   "Show the apps and how they are doing",
 		Example: "  runlot ps\n  runlot ps --json | jq '.[].state'",
 		Args:    command.Args(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := connect(server)
-			if err != nil {
-				return err
-			}
-			apps, err := api.Apps(c.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.JSON(c, apps)
-			}
-			if len(apps) == 0 {
-				terminal.New(command.Stderr(c)).Printf("There are no apps yet; `runlot deploy` makes one.\n")
-				return nil
-			}
-			rows := make([][]terminal.Cell, 0, len(apps))
-			for i := range apps {
-				rows = append(rows, psRow(&apps[i]))
-			}
-			terminal.New(command.Stdout(c)).Table([]string{"APP", "STATE", "VERSION", "SINCE", "MEMORY", "REQUESTS", "MESSAGES"}, rows)
-			return nil
-		},
-	}
-	serverFlag(c, &server)
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
+	}, ofInstance, func(c *call) ([]client.App, error) {
+		return c.api.Apps(c.Context())
+	}, func(c *call, apps []client.App) error {
+		rows := make([][]terminal.Cell, 0, len(apps))
+		for i := range apps {
+			rows = append(rows, psRow(&apps[i]))
+		}
+		return c.table([]string{"APP", "STATE", "VERSION", "SINCE", "MEMORY", "REQUESTS", "MESSAGES"}, rows,
+			"There are no apps yet; `runlot deploy` makes one.")
+	})
 }
 
 var stateStyles = map[string]terminal.Style{"live": terminal.Green, "parked": terminal.Dim, "starting": terminal.Yellow, "restarting": terminal.Red, "stopped": terminal.Dim}
@@ -74,50 +56,46 @@ func psRow(a *client.App) []terminal.Cell {
 
 // Events shows what was done.
 func Events() *cobra.Command {
-	var server, appName string
+	var appName string
 	var limit int
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "events",
 		Short:   "Show what was done, by whom",
 		Example: "  runlot events --app my-app",
 		Args:    command.Args(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := connect(server)
-			if err != nil {
-				return err
-			}
-			events, err := api.Events(c.Context(), appName, 0, limit)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.JSON(c, events)
-			}
-			rows := make([][]terminal.Cell, 0, len(events))
-			for i := range events {
-				e := &events[i]
-				about := cmp.Or(e.Detail["name"], e.Detail["queue"])
-				if n := e.Detail["number"]; n != "" {
-					about = "version " + n
-				}
-				if n := e.Detail["messages"]; n != "" {
-					about += ": " + n
-				}
-				if more := cmp.Or(e.Detail["message"], e.Detail["reason"]); more != "" {
-					about += ": " + more
-				}
-				rows = append(rows, cells(clock(e.At), e.App, e.Kind, e.Author, about))
-			}
-			terminal.New(command.Stdout(c)).Table([]string{"TIME", "APP", "WHAT", "BY", "ABOUT"}, rows)
-			return nil
-		},
 	}
-	serverFlag(c, &server)
 	c.Flags().StringVar(&appName, "app", "", "only of this `APP`")
 	c.Flags().IntVar(&limit, "limit", 30, "at most `N`, the newest")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
+	return asks(c, ofInstance, func(c *call) ([]client.Event, error) {
+		if limit < 1 {
+			return nil, command.Usage("--limit takes a number of 1 or more, not %d", limit)
+		}
+		return c.api.Events(c.Context(), appName, 0, limit)
+	}, func(c *call, events []client.Event) error {
+		rows := make([][]terminal.Cell, 0, len(events))
+		today, _, _ := strings.Cut(clock(time.Now()), " ")
+		for i := range events {
+			e := &events[i]
+			about := cmp.Or(e.Detail["name"], e.Detail["queue"])
+			if n := e.Detail["number"]; n != "" {
+				about = "version " + n
+			}
+			if n := e.Detail["messages"]; n != "" {
+				about += ": " + n
+			}
+			if more := cmp.Or(e.Detail["message"], e.Detail["reason"]); more != "" {
+				about += ": " + more
+			}
+			at := clock(e.At)
+			if day, hour, ok := strings.Cut(at, " "); ok && c.narrow() {
+				if at = day; day == today {
+					at = hour
+				}
+			}
+			rows = append(rows, cells(at, e.App, e.Kind, e.Author, about))
+		}
+		return c.table([]string{"TIME", "APP", "WHAT", "BY", "ABOUT"}, rows, "Nothing was done yet.")
+	})
 }
 
 // Secret gathers the commands about secrets.
@@ -133,8 +111,7 @@ func Secret() *cobra.Command {
 }
 
 func secretPut() *cobra.Command {
-	var p project
-	c := &cobra.Command{
+	return talks(&cobra.Command{
 		Use:   "put NAME",
 		Short: "Set a secret",
 		Long: `put reads the value from standard input and sets env.NAME. The live version is
@@ -142,28 +119,19 @@ started again with it, new before old. The value is encrypted where it is kept.`
 		Example: `  runlot secret put API_KEY < key.txt
   printf %s "$KEY" | runlot secret put API_KEY --app my-app`,
 		Args: command.Args(1, 1, "name of a secret"),
-		RunE: func(c *cobra.Command, given []string) error {
-			api, err := connect(p.server)
-			if err != nil {
-				return err
-			}
-			name, err := p.name()
-			if err != nil {
-				return err
-			}
-			value, err := readSecret(c)
-			if err != nil {
-				return err
-			}
-			if err := api.PutSecret(c.Context(), name, given[0], value); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(command.Stdout(c), "Set %s of %s\n", given[0], name)
+	}, ofApp, func(c *call) error {
+		value, err := readSecret(c.Command)
+		if err != nil {
 			return err
-		},
-	}
-	p.flags(c)
-	return c
+		}
+		if err := c.api.PutSecret(c.Context(), c.app, c.given[0], value); err != nil {
+			return err
+		}
+		if one, err := c.api.App(c.Context(), c.app); err == nil && one.Live == nil {
+			terminal.New(command.Stderr(c.Command)).Printf("Nothing of %s is deployed yet: its first version will have the secret.\n", c.app)
+		}
+		return c.say("Set %s of %s", c.given[0], c.app)
+	})
 }
 
 // readSecret reads a value: without showing it at a terminal, else all of standard input but a last line feed.
@@ -184,72 +152,40 @@ func readSecret(c *cobra.Command) (string, error) {
 }
 
 func secretList() *cobra.Command {
-	var p project
-	var asJSON bool
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:     "list",
 		Short:   "List the names of an app's secrets",
 		Example: "  runlot secret list",
 		Args:    command.Args(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := connect(p.server)
-			if err != nil {
-				return err
-			}
-			name, err := p.name()
-			if err != nil {
-				return err
-			}
-			secrets, err := api.Secrets(c.Context(), name)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.JSON(c, secrets)
-			}
-			rows := make([][]terminal.Cell, 0, len(secrets))
-			for i := range secrets {
-				rows = append(rows, cells(secrets[i].Name, ago(secrets[i].Updated)))
-			}
-			terminal.New(command.Stdout(c)).Table([]string{"SECRET", "SET"}, rows)
-			return nil
-		},
-	}
-	p.flags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
+	}, ofApp, func(c *call) ([]client.Secret, error) {
+		return c.api.Secrets(c.Context(), c.app)
+	}, func(c *call, secrets []client.Secret) error {
+		rows := make([][]terminal.Cell, 0, len(secrets))
+		for i := range secrets {
+			rows = append(rows, cells(secrets[i].Name, ago(secrets[i].Updated)))
+		}
+		return c.table([]string{"SECRET", "SET"}, rows, c.app+" has no secrets.")
+	})
 }
 
 func secretDelete() *cobra.Command {
-	var p project
 	var yes bool
 	c := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Delete a secret",
 		Example: "  runlot secret delete API_KEY",
 		Args:    command.Args(1, 1, "name of a secret"),
-		RunE: func(c *cobra.Command, given []string) error {
-			api, err := connect(p.server)
-			if err != nil {
-				return err
-			}
-			name, err := p.name()
-			if err != nil {
-				return err
-			}
-			if err := command.Confirm(c, yes, fmt.Sprintf("Delete the secret %s of %s?", given[0], name)); err != nil {
-				return err
-			}
-			if err := api.DeleteSecret(c.Context(), name, given[0]); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(command.Stdout(c), "Deleted %s of %s\n", given[0], name)
-			return err
-		},
 	}
-	p.flags(c)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return c
+	return talks(c, ofApp, func(c *call) error {
+		if err := command.Confirm(c.Command, yes, fmt.Sprintf("Delete the secret %s of %s?", c.given[0], c.app)); err != nil {
+			return err
+		}
+		if err := c.api.DeleteSecret(c.Context(), c.app, c.given[0]); err != nil {
+			return err
+		}
+		return c.say("Deleted %s of %s", c.given[0], c.app)
+	})
 }
 
 // cells are plain cells.

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,55 +18,51 @@ import (
 
 // Versions lists what was uploaded.
 func Versions() *cobra.Command {
-	var p project
 	var limit int
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "versions",
 		Short:   "List the versions of an app",
 		Example: "  runlot versions\n  runlot versions --app my-app --limit 50",
 		Args:    command.Args(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := connect(p.server)
-			if err != nil {
-				return err
-			}
-			name, err := p.name()
-			if err != nil {
-				return err
-			}
-			versions, err := api.Versions(c.Context(), name, 0, limit)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.JSON(c, versions)
-			}
-			rows := make([][]terminal.Cell, 0, len(versions))
-			for i := range versions {
-				v := &versions[i]
-				live := terminal.Cell{}
-				if v.Live {
-					live = terminal.Cell{Text: "live", Style: terminal.Green}
-				}
-				row := cells(strconv.Itoa(v.Number), v.ID, ago(v.Created), v.Author, v.Message)
-				rows = append(rows, append([]terminal.Cell{row[0], live}, row[1:]...))
-			}
-			terminal.New(command.Stdout(c)).Table([]string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}, rows)
-			return nil
-		},
 	}
-	p.flags(c)
 	c.Flags().IntVar(&limit, "limit", 20, "at most `N`, the newest")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
+	return asks(c, ofApp, func(c *call) ([]client.Version, error) {
+		if limit < 1 {
+			return nil, command.Usage("--limit takes a number of 1 or more, not %d", limit)
+		}
+		list, err := c.api.Versions(c.Context(), c.app, 0, limit)
+		if err == nil && len(list) == 0 {
+			_, err = c.api.App(c.Context(), c.app) // is there none of the name?
+		}
+		return list, err
+	}, func(c *call, versions []client.Version) error {
+		rows := make([][]terminal.Cell, 0, len(versions))
+		for i := range versions {
+			v := &versions[i]
+			live := terminal.Cell{}
+			if v.Live {
+				live = terminal.Cell{Text: "live", Style: terminal.Green}
+			}
+			row := cells(strconv.Itoa(v.Number), "", v.ID, ago(v.Created), v.Author, v.Message)
+			row[1] = live
+			rows = append(rows, row)
+		}
+		header := []string{"VERSION", "", "ID", "UPLOADED", "BY", "MESSAGE"}
+		if c.narrow() { // the number is enough to name a version
+			const id = 2
+			header = slices.Delete(header, id, id+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], id, id+1)
+			}
+		}
+		return c.table(header, rows, c.app+" has no versions.")
+	})
 }
 
 // Rollback makes an earlier version live.
 func Rollback() *cobra.Command {
-	var p project
 	var message string
-	var asJSON bool
+	var began time.Time
 	c := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Make an earlier version live again",
@@ -74,37 +71,21 @@ it is the version that was live before. The version's queues come back with it:
 consumers that it does not have stop, and their messages stay.`,
 		Example: "  runlot rollback\n  runlot rollback 12 --message \"12 was fine\"",
 		Args:    command.Args(0, 1, "version"),
-		RunE: func(c *cobra.Command, given []string) error {
-			api, err := connect(p.server)
-			if err != nil {
-				return err
-			}
-			name, err := p.name()
-			if err != nil {
-				return err
-			}
-			d := &client.Deploy{Rollback: true, Message: message}
-			if len(given) > 0 {
-				if d.Version, err = versionID(c, api, name, given[0]); err != nil {
-					return err
-				}
-			}
-			began := time.Now()
-			done, err := api.Deploy(c.Context(), name, d)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.JSON(c, done)
-			}
-			_, err = fmt.Fprintf(command.Stdout(c), "%s is back on version %d, in %s\n", name, done.Version.Number, span.Text(time.Since(began)))
-			return err
-		},
 	}
-	p.flags(c)
 	c.Flags().StringVarP(&message, "message", "m", "", "`TEXT` that says why")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
+	return asks(c, ofApp, func(c *call) (*client.Deployment, error) {
+		d := &client.Deploy{Rollback: true, Message: message}
+		if len(c.given) > 0 {
+			var err error
+			if d.Version, err = versionID(c.Command, c.api, c.app, c.given[0]); err != nil {
+				return nil, err
+			}
+		}
+		began = time.Now()
+		return c.api.Deploy(c.Context(), c.app, d)
+	}, func(c *call, done *client.Deployment) error {
+		return c.say("%s is back on version %d, in %s", c.app, done.Version.Number, span.Text(time.Since(began)))
+	})
 }
 
 // versionID finds a version by its number or by the beginning of its id.
@@ -135,13 +116,17 @@ func versionID(c *cobra.Command, api *client.Client, name, given string) (string
 // Delete stops an app and forgets it.
 func Delete() *cobra.Command {
 	var p project
-	var yes bool
+	var yes, force bool
 	c := &cobra.Command{
 		Use:   "delete APP",
 		Short: "Stop an app and forget it",
 		Long: `delete stops APP and forgets its versions, deployments and secrets. Its messages
-stay in its database, where another app may consume them.`,
-		Example: "  runlot delete my-app",
+stay in its database, where another app may consume them.
+
+An app that others depend on is refused without --force: one that alone consumes
+a queue to which another app sends, or that alone sends to one that another app
+consumes.`,
+		Example: "  runlot delete my-app\n  runlot delete my-app --yes --force",
 		Args:    command.Args(1, 1, "name of an app"),
 		RunE: func(c *cobra.Command, given []string) error {
 			api, err := connect(p.server)
@@ -159,14 +144,24 @@ stay in its database, where another app may consume them.`,
 			if err := command.Confirm(c, yes, question); err != nil {
 				return err
 			}
-			if err := api.DeleteApp(c.Context(), one.Name); err != nil {
+			done, err := api.RemoveApp(c.Context(), one.Name, force)
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name)
-			return err
+			if _, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name); err != nil {
+				return err
+			}
+			talk := terminal.New(command.Stderr(c))
+			for _, r := range done.Left {
+				if r.Messages != 0 {
+					talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
+				}
+			}
+			return nil
 		},
 	}
 	serverFlag(c, &p.server)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&force, "force", false, "delete it also when other apps depend on it")
 	return c
 }

@@ -95,6 +95,22 @@ func (o *Output) Fold(text string, taken int) []string {
 	return folded
 }
 
+// Labelled writes a text behind a label. Lines that had to be folded stand under the text; a text of several lines of its
+// own, like code, keeps them as they are.
+func (o *Output) Labelled(style Style, label, text string) {
+	first, rest, several := strings.Cut(text, "\n")
+	for i, line := range o.Fold(first, len(label)) {
+		if i == 0 {
+			o.Printf("%s%s\n", o.Paint(style, label), line)
+			continue
+		}
+		o.Printf("%s%s\n", strings.Repeat(" ", len(label)), line)
+	}
+	if several {
+		o.Printf("%s\n", rest)
+	}
+}
+
 // Style is how a piece of text looks.
 type Style string
 
@@ -147,7 +163,7 @@ func (o *Output) Table(header []string, rows [][]Cell) {
 		var b strings.Builder
 		b.WriteString("  ")
 		for i, c := range cells {
-			if i == len(cells)-1 {
+			if i == len(cells)-1 && c.Text != "" {
 				b.WriteString(gap)
 				for n, part := range o.Fold(c.Text, taken) {
 					if n > 0 {

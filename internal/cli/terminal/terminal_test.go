@@ -32,6 +32,7 @@ func TestTableStacksWhatHasNoRoom(t *testing.T) {
 	out.Table([]string{"Queue", "Waiting", "Consumer"}, [][]terminal.Cell{
 		{{Text: "notifications-by-mail"}, {Text: "0"}, {Text: "batches of 10 or 5 s, 3 retries → dead-mails"}},
 		{{Text: "jobs"}, {Text: "12"}, {Text: "none"}},
+		{{Text: "old"}, {Text: "0"}, {}},
 	})
 	want := "" +
 		"  Queue                  Waiting\n" +
@@ -40,7 +41,8 @@ func TestTableStacksWhatHasNoRoom(t *testing.T) {
 		"    batches of 10 or 5 s, 3 retries →\n" +
 		"    dead-mails\n" +
 		"  jobs                   12\n" +
-		"    none\n"
+		"    none\n" +
+		"  old                    0\n"
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
@@ -54,6 +55,11 @@ func (m *Manifest) Digest() string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// Names reports whether the app names a queue of a database: as a producer, a consumer or for dead letters.
+func (m *Manifest) Names(database, queueName string) bool {
+	return m.Database == database && slices.Contains(m.Queues(), queueName)
 }
 
 // Queues returns every queue that the app names, each once: produced, consumed, and dead-letter queues.

@@ -71,6 +71,8 @@ const (
 	QueuedLong = "D1 DB is overloaded. Requests queued for too long."
 	// QueuedMany: too many calls wait.
 	QueuedMany = "D1 DB is overloaded. Too many requests queued."
+	// ReadOnly: SQL that writes, from one who may only read.
+	ReadOnly = "This statement writes, and the call may only read."
 	// Full: the database has reached its largest size.
 	Full = "Exceeded maximum DB size."
 	// Transaction: SQL tried to begin or end a transaction.

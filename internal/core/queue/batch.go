@@ -1,9 +1,25 @@
 package queue
 
+import "github.com/runlot/runlot/internal/core/fault"
+
 // Batch is a set of messages of one queue under lease to one handler call.
 type Batch struct {
 	Queue    string
 	Messages []Message
 	// Metrics is the backlog behind the batch, as the handler sees it.
 	Metrics Metrics
+}
+
+// CheckDecisions checks that decisions are those of a batch, in its order.
+func CheckDecisions(batch *Batch, decisions []Decision) error {
+	const code = "decisions_mismatch"
+	if len(decisions) != len(batch.Messages) {
+		return fault.New(fault.Internal, code, "a batch of %d messages got %d decisions", len(batch.Messages), len(decisions))
+	}
+	for i := range decisions {
+		if decisions[i].Seq != batch.Messages[i].Seq {
+			return fault.New(fault.Internal, code, "decision %d is for message %d instead of %d", i, decisions[i].Seq, batch.Messages[i].Seq)
+		}
+	}
+	return nil
 }

@@ -20,6 +20,11 @@ type Consumer struct {
 	HandlerTime time.Duration
 	// Retention is how long a message stays in the queue unsettled.
 	Retention time.Duration
+	// Pull says that the queue is drained over HTTP, by whoever holds a token, and not by the handler: only BatchSize,
+	// MaxRetries, Backoff, DeadLetterQueue and Retention count then. Visibility is how long a pull that names no time leases
+	// a message.
+	Pull       bool          `json:",omitempty"`
+	Visibility time.Duration `json:",omitempty"`
 }
 
 // Backoff is the wait before a retry for which the handler named no delay: First after the first failure, doubled after

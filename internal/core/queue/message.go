@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/runlot/runlot/internal/core/trace"
 )
 
 // Format says how a body is serialized. The numbers are stored and never change.
@@ -97,6 +99,8 @@ type Message struct {
 	// Losses counts the deliveries in a row that ended as Lost; any other end sets it back to 0. A batch that could not
 	// run (Errored) is no delivery and leaves it as it is, so that a poison message between two failed starts is found.
 	Losses int
+	// Trace is the span that sent it; nil for none.
+	Trace *trace.Context
 }
 
 // Attempts is this delivery counted, starting at 1, as the handler sees it.
@@ -108,6 +112,8 @@ type Draft struct {
 	Body   []byte
 	// Delay is the wait before the first delivery. Nil takes the binding's or the queue's default; 0 beats both.
 	Delay *time.Duration
+	// Trace is the span that sends it; nil for none.
+	Trace *trace.Context
 }
 
 // Metrics is the backlog of a queue: what is not settled yet, delayed and in-flight messages included.

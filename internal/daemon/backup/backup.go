@@ -204,7 +204,7 @@ func (o *Options) databases(ctx context.Context, w *archive.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	files := d1.New(o.Data, o.Log)
+	files := d1.New(o.Data, 0, o.Log)
 	defer files.Close()
 	return files.BackupAll(ctx, scratch, func(name, file string) error {
 		o.Progress("Copying D1 database "+strings.TrimSuffix(name, filepath.Ext(name)), 0, 0)

@@ -21,6 +21,8 @@ type Settings struct {
 	// Operations are operations a day, Sizes bytes.
 	Operations map[string]int64
 	Sizes      map[string]int64
+	// D1 is the largest size of each D1 database, in bytes; 0 is queue.D1DatabaseBytes.
+	D1 int64
 }
 
 // find returns what was set for a database.
@@ -60,6 +62,19 @@ func (s *Settings) Set(operations, sizes []string) (err error) {
 	}
 	s.Sizes, err = parse("--database-size-cap", sizes, parseSize, "a size of at least 16MiB", "10GB")
 	return err
+}
+
+// SetD1 reads a value of --d1-size-cap; "" is the default.
+func (s *Settings) SetD1(text string) error {
+	if text == "" {
+		return nil
+	}
+	n, ok := parseSize(text)
+	if !ok {
+		return fault.New(fault.Invalid, Code, "--d1-size-cap takes a size of at least 16MiB, not %q", text).WithHint("for example --d1-size-cap 2GB")
+	}
+	s.D1 = n
+	return nil
 }
 
 // parse reads "VALUE" for every database and "NAME=VALUE" for one.

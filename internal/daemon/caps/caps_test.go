@@ -38,6 +38,17 @@ func TestSetRefuses(t *testing.T) {
 			t.Errorf("--database-size-cap %q: %v", v, err)
 		}
 	}
+	for text, want := range map[string]int64{"": 0, "16MiB": 16 << 20, "2GB": 2e9} {
+		s := new(Settings)
+		if err := s.SetD1(text); err != nil || s.D1 != want {
+			t.Errorf("--d1-size-cap %q: %d, %v", text, s.D1, err)
+		}
+	}
+	for _, v := range []string{"0", "15MiB", "off", "shop=1GB"} {
+		if err := new(Settings).SetD1(v); fault.From(err) == nil || fault.From(err).Code != Code {
+			t.Errorf("--d1-size-cap %q: %v", v, err)
+		}
+	}
 	for _, twice := range [][]string{{"5", "6"}, {"shop=5", "shop=5"}} {
 		if new(Settings).Set(twice, nil) == nil {
 			t.Errorf("%q sets a cap twice", twice)

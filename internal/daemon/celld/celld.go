@@ -2,12 +2,15 @@ package celld
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,28 +20,39 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/binaries"
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/adapter/prometheus"
 	"github.com/runlot/runlot/internal/adapter/sealer"
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/celld/notices"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
+	"github.com/runlot/runlot/internal/server/dashboard"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
 
 // account is the id of the one account in Cloudflare's paths.
 const account = "local"
 
+// nodeLetters is how many random letters a node's name has.
+const nodeLetters = 8
+
 // Files in the data folder, beside those of package state.
 const (
 	keyFile   = "secrets.key"
 	tokenFile = "admin-token"
+	nodeFile  = "node"
 )
 
 // Run starts the daemon, runs until ctx ends, and stops: it takes nothing more, lets what is in flight finish within
@@ -74,9 +88,24 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	tracer, closeTracer, err := openTracer(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer closeTracer()
+	seal, err := sealer.Open(filepath.Join(data, keyFile))
+	if err != nil {
+		return err
+	}
+	leaseKey, err := seal.Derive("leases of pulled messages")
+	if err != nil {
+		return err
+	}
+	puller := pulls.New(leaseKey)
+	defer puller.Wait()
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Witness: told,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -86,10 +115,15 @@ func Run(ctx context.Context, s *Settings) error {
 	defer store.Close()
 	told.Start(store, n)
 	defer told.Stop()
-	seal, err := sealer.Open(filepath.Join(data, keyFile))
+	name, err := nodeName(data)
 	if err != nil {
 		return err
 	}
+	holder, err := store.Hold(ctx, name, queue.HolderPatience, s.Log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer holder.Release()
 	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
 	defer f.stop()
 	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
@@ -103,14 +137,50 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	background, err := bulk.Start(ctx, store, n, store, s.Log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer background.Stop()
+	counted := &numbers.APICalls{}
+	facts := func() *prometheus.Facts {
+		known := f.facts(s.Version)
+		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		return known
+	}
 	handler := http.NewServeMux()
-	handler.Handle("/", api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Compile: compile, Version: s.Version, Account: account, Log: s.Log,
-	}))
+	calls := api.New(api.Options{
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background,
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Version: s.Version, Account: account, Log: s.Log,
+	})
+	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
+	handler.Handle(api.Prefix, calls)
+	handler.Handle(api.MetricsPath, calls)
+	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Account: account, Log: s.Log,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Account: account, Log: s.Log,
 	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, api: handler}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
+}
+
+// nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
+// one of an equal name.
+func nodeName(data string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	path := filepath.Join(data, nodeFile)
+	id, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		id = []byte(rand.Text()[:nodeLetters] + "\n")
+		err = os.WriteFile(path, id, 0o600)
+	}
+	if err != nil {
+		return "", fault.New(fault.Environment, "data_unusable", "the name of this node in %s cannot be read or written", path).WithCause(err)
+	}
+	return fmt.Sprintf("%s:%s (%s)", host, data, strings.TrimSpace(string(id))), nil
 }
 
 // stopped is nil for an error that a stop during the start brought about: it is still a clean stop.
@@ -189,14 +259,20 @@ func listen(ctx context.Context, s *Settings, folder *state.Folder) (public, ope
 type doors struct {
 	public, operator net.Listener
 	fleet            *fleet
-	api              http.Handler
+	operators        http.Handler
+	page             *dashboard.Dashboard
+	pulls            *pulls.Keeper
+	// holder ends all of it when another celld has taken over.
+	holder *control.Holder
 }
 
 // serve answers until ctx ends.
 func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	public := ingress.NewServer(d.router(), s.Log)
-	operator := ingress.NewServer(d.api, s.Log)
+	operator := ingress.NewServer(d.operators, s.Log)
 	operator.ReadTimeout = queue.APIBodyTime
+	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
+	operator.RegisterOnShutdown(d.page.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{
@@ -216,6 +292,8 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
+	case <-d.holder.Lost():
+		err = d.holder.Err()
 	}
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")

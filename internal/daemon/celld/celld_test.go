@@ -20,10 +20,11 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
 var deployments = flag.Int("deployments", 10, "how often TestADeployBreaksNoRequest deploys")
 
@@ -43,12 +44,18 @@ type instance struct {
 // start runs a daemon on a folder until stop, or the end of the test.
 func start(t *testing.T, data string, park time.Duration) *instance {
 	t.Helper()
+	return startOn(t, data, park, nil)
+}
+
+// startOn runs a daemon with PostgreSQL servers of its own.
+func startOn(t *testing.T, data string, park time.Duration, databases map[string]string) *instance {
+	t.Helper()
 	i := &instance{t: t, data: data, park: park}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 1), make(chan celld.Ready, 1)
 	go func() {
 		ended <- celld.Run(ctx, &celld.Settings{
-			Data: data, Listen: "127.0.0.1:0", Operator: "127.0.0.1:0", ParkAfter: park, AllowPrivate: true, Version: "test",
+			Data: data, Listen: "127.0.0.1:0", Operator: "127.0.0.1:0", ParkAfter: park, DatabaseURLs: databases, AllowPrivate: true, Version: "test",
 			Log: slog.New(slog.DiscardHandler), Ready: func(r celld.Ready) { ready <- r },
 		})
 	}()
@@ -135,6 +142,32 @@ func (i *instance) ask(name, path string) string {
 	return strings.TrimSpace(text)
 }
 
+// makeToken makes a token by a call with an idempotency key, and returns the answer.
+func (i *instance) makeToken(key string) string {
+	i.t.Helper()
+	token, err := os.ReadFile(filepath.Join(i.data, "admin-token"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(i.t.Context(), http.MethodPost, i.ready.Operator+"/v1/tokens", strings.NewReader(`{"name":"ci","role":"read"}`))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	r.Header = http.Header{"Authorization": {"Bearer " + strings.TrimSpace(string(token))}, "Idempotency-Key": {key}, "Content-Type": {"application/json"}}
+	c := &http.Client{Transport: &http.Transport{}, Timeout: waitTime}
+	defer c.CloseIdleConnections()
+	response, err := c.Do(r)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusCreated {
+		i.t.Fatalf("%s %s, %v", response.Status, text, err)
+	}
+	return string(text)
+}
+
 // until waits for a state of an app.
 func (i *instance) until(name, state string) client.App {
 	i.t.Helper()
@@ -207,10 +240,14 @@ func TestWhatWasDeployedComesBack(t *testing.T) {
 	if err := i.PutSecret(t.Context(), "shop", "KEY", "x"); err != nil {
 		t.Fatal(err)
 	}
+	made := i.makeToken("a key")
 	i.stop()
 	i = start(t, data, 0)
 	if i.ready.TokenFile != "" || i.ready.Running != 2 {
 		t.Errorf("the second start says %+v", i.ready)
+	}
+	if again := i.makeToken("a key"); again != made {
+		t.Errorf("a call that is repeated after a restart is answered %s, and before it %s", again, made)
 	}
 	if got := i.ask("shop", "/"); got != "two" {
 		t.Errorf("shop answers %q", got)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/prometheus"
+	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/servers"
@@ -46,7 +48,29 @@ func (f *fleet) Check(ctx context.Context, v *deploy.Version) ([]string, error) 
 	if err := f.node.Claimable(v.Manifest); err != nil {
 		return nil, err
 	}
+	if err := f.unpulled(ctx, v.Manifest); err != nil {
+		return nil, err
+	}
 	return nil, node.Probe(ctx, f.node.Runtime(), v.Manifest, v.Bundle, v.ConfigFile)
+}
+
+// unpulled refuses a manifest that consumes a queue which an operator gave a consumer over HTTP.
+func (f *fleet) unpulled(ctx context.Context, m *app.Manifest) error {
+	if len(m.Consumers) == 0 || !slices.Contains(f.node.Databases(), m.Database) {
+		return nil
+	}
+	db, err := f.node.Database(ctx, m.Database)
+	if err != nil {
+		return err
+	}
+	for i := range m.Consumers {
+		name := m.Consumers[i].Queue
+		if kept, err := db.Broker.Settings(name); err == nil && kept.Pull != nil {
+			return fault.New(fault.Conflict, "consumer_exists", "%s cannot consume the queue %s of database %s: it has a consumer over HTTP", m.Name, name, m.Database).
+				WithHint("a queue has one consumer; remove that one with `wrangler queues consumer http remove %s`", name)
+		}
+	}
+	return nil
 }
 
 func runnable(v *deploy.Runnable) *node.Version {
@@ -106,6 +130,9 @@ func (f *fleet) Remove(ctx context.Context, appName string) error {
 	return a.Discard(ctx)
 }
 
+// Running implements deploy.Runner.
+func (f *fleet) Running() []*app.Manifest { return f.node.Manifests() }
+
 // Waiting implements deploy.Runner.
 func (f *fleet) Waiting(ctx context.Context, database, queue string) int64 {
 	return f.node.Waiting(ctx, database, queue)
@@ -161,6 +188,19 @@ func (f *fleet) Apps(ctx context.Context) (map[string]apps.Running, error) {
 		running[name] = r
 	}
 	return running, nil
+}
+
+// facts are what is known of the instance, but for the API.
+func (f *fleet) facts(version string) *prometheus.Facts {
+	known := f.node.Facts()
+	known.Version = version
+	for name, a := range f.all() {
+		app := a.Facts()
+		app.Name, app.MemoryBytes = name, memory(a.PID())
+		known.Apps = append(known.Apps, app)
+	}
+	slices.SortFunc(known.Apps, func(a, b prometheus.App) int { return strings.Compare(a.Name, b.Name) })
+	return known
 }
 
 // memory is what a process has of the machine's memory, in bytes; 0 where that cannot be told.

@@ -32,6 +32,10 @@ type Settings struct {
 	Notices notices.Settings
 	// AllowPrivate lets Workers reach private addresses too.
 	AllowPrivate bool
+	// TraceEndpoint is the collector that spans are sent to, "" for none; TraceShare is the part of the traces that are kept,
+	// from 0 to 1.
+	TraceEndpoint string
+	TraceShare    float64
 	// Version is that of the program.
 	Version string
 	Log     *slog.Logger

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	pgcrons "github.com/runlot/runlot/internal/adapter/postgres/crons"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
@@ -63,8 +65,27 @@ func (k *Keeper) Close() {
 	}
 }
 
+// Pools are the connections by database.
+func (k *Keeper) Pools() map[string]*pgxpool.Pool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pools := make(map[string]*pgxpool.Pool, len(k.stores))
+	for name, store := range k.stores {
+		pools[name] = store.Pool()
+	}
+	return pools
+}
+
 // store returns what remembers the runs in a database; nil when there is none.
 func (k *Keeper) store(database string) (schedule.Store, error) {
+	store, err := k.open(database)
+	if store == nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+func (k *Keeper) open(database string) (*pgcrons.Store, error) {
 	if database == "" || k.o.URL == nil {
 		return nil, nil //nolint:nilnil // an app without a database has no crons
 	}

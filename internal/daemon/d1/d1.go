@@ -13,10 +13,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/runlot/runlot/internal/adapter/sqlite"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/migrate"
 	server "github.com/runlot/runlot/internal/server/d1"
 )
@@ -28,16 +31,41 @@ const Folder = "d1"
 type Databases struct {
 	files *sqlite.Databases
 	door  *server.Door
+	// operators bounds what the calls of operators hold in memory.
+	operators *semaphore.Weighted
 }
 
-// New returns the databases in a state folder. Nothing is made before the first use. log takes what workers must not see.
-func New(state string, log *slog.Logger) *Databases {
-	files := sqlite.New(sqlite.Options{Dir: filepath.Join(state, Folder), Log: log})
-	return &Databases{files: files, door: server.NewDoor(files, log)}
+// New returns the databases in a state folder, each of at most maxBytes; 0 is queue.D1DatabaseBytes. Nothing is made before
+// the first use. log takes what workers must not see.
+func New(state string, maxBytes int64, log *slog.Logger) *Databases {
+	files := sqlite.New(sqlite.Options{Dir: filepath.Join(state, Folder), MaxBytes: maxBytes, Log: log})
+	return &Databases{files: files, door: server.NewDoor(files, log), operators: semaphore.NewWeighted(queue.D1Operators)}
 }
 
 // Close ends what runs, rolls it back and closes every database. Twice is fine.
 func (d *Databases) Close() { d.files.Close() }
+
+// Run runs queries in the database of an identity as one transaction; Look does so with those that only read, see
+// sqlite.Databases. Operators have a few such calls at a time.
+func (d *Databases) Run(ctx context.Context, identity string, queries []d1.Query) ([]d1.Result, error) {
+	return d.operate(ctx, func() ([]d1.Result, error) { return d.files.Run(ctx, identity, queries) })
+}
+
+// Look is described at Run.
+func (d *Databases) Look(ctx context.Context, identity string, queries []d1.Query) ([]d1.Result, error) {
+	return d.operate(ctx, func() ([]d1.Result, error) { return d.files.Look(ctx, identity, queries) })
+}
+
+func (d *Databases) operate(ctx context.Context, call func() ([]d1.Result, error)) ([]d1.Result, error) {
+	if err := d.operators.Acquire(ctx, 1); err != nil {
+		return nil, &d1.Error{Text: d1.QueuedLong, Query: -1, Cause: err}
+	}
+	defer d.operators.Release(1)
+	return call()
+}
+
+// Bytes is the size of the database of an identity; 0 when it does not exist.
+func (d *Databases) Bytes(identity string) int64 { return d.files.Bytes(identity) }
 
 // Backup copies the database of an identity, as it is between two calls, into a new file.
 func (d *Databases) Backup(ctx context.Context, identity, path string) error {

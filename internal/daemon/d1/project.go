@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/d1"
@@ -25,16 +26,37 @@ type Choice struct {
 	State string
 	// Database is the name, the binding or the id of one of the project's databases; "" is the only one.
 	Database string
+	// Remote, when set, reaches the database where the app runs; State does not count then.
+	Remote Remote
 }
 
-// Project is one database of a project, from the command line: the file itself, which a development run may have open at
-// the same time. SQLite lets one of them write at a time.
+// Remote reaches the databases of an app where it runs.
+type Remote interface {
+	// Run runs queries in the database of a name as one transaction, see sqlite.Databases. With readOnly, they only read, and
+	// no database is made.
+	Run(ctx context.Context, database string, queries []d1.Query, readOnly bool) ([]d1.Result, error)
+}
+
+// remote is one database of a Remote.
+type remote struct {
+	Remote
+	name     string
+	readOnly bool
+}
+
+func (r remote) Run(ctx context.Context, queries []d1.Query) ([]d1.Result, error) {
+	return r.Remote.Run(ctx, r.name, queries, r.readOnly)
+}
+
+// Project is one database of a project, from the command line: the file itself while no program has it open, and the
+// program otherwise.
 type Project struct {
 	Database app.D1Database
 	// MigrationsDir is the folder of the migrations.
 	MigrationsDir string
 
-	databases *Databases
+	databases *Databases // nil of a remote one
+	remote    *remote    // nil of one in a state folder
 	set       *migrate.Set
 }
 
@@ -47,26 +69,84 @@ func Open(choice Choice, log *slog.Logger) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := find(loaded.Manifest, filepath.Base(loaded.File), choice.Database)
+	db, err := Find(loaded.Manifest, filepath.Base(loaded.File), choice.Database)
 	if err != nil {
 		return nil, err
 	}
-	state := choice.State
-	if state == "" {
-		state = filepath.Join(choice.Dir, ".runlot")
+	if choice.Remote != nil {
+		return Reach(choice.Remote, db, loaded.Dir()), nil
 	}
-	if state, err = filepath.Abs(state); err != nil {
+	state, err := filepath.Abs(choice.StateFolder())
+	if err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	p := &Project{Database: *db, databases: New(state, log)}
+	if err := unused(state); err != nil {
+		return nil, err
+	}
+	p := &Project{Database: *db, databases: New(state, 0, log)}
 	p.set = p.databases.set(db, loaded.Dir())
 	p.set.Database = lazy{one{p.databases.files, db.Identity()}, state}
 	p.MigrationsDir = filepath.Join(loaded.Dir(), filepath.FromSlash(db.MigrationsDir))
 	return p, nil
 }
 
-// find returns the database that a person means.
-func find(m *app.Manifest, file, name string) (*app.D1Database, error) {
+// StateFolder is the state folder that is meant.
+func (c *Choice) StateFolder() string {
+	if c.State == "" {
+		return filepath.Join(c.Dir, ".runlot")
+	}
+	return c.State
+}
+
+// Reach returns a database where its app runs. dir is the project folder.
+func Reach(r Remote, db *app.D1Database, dir string) *Project {
+	at := &remote{Remote: r, name: db.Name}
+	return &Project{
+		Database: *db, remote: at, MigrationsDir: filepath.Join(dir, filepath.FromSlash(db.MigrationsDir)),
+		set: &migrate.Set{Database: at, Table: db.MigrationsTable, Files: os.DirFS(filepath.Join(dir, filepath.FromSlash(db.MigrationsDir)))},
+	}
+}
+
+// unused refuses a state folder that a program uses at this moment: what it has open is its own.
+func unused(state string) error {
+	if _, err := os.Lstat(filepath.Join(state, "lock")); err != nil {
+		return nil //nolint:nilerr // no program has ever used it
+	}
+	lock, err := cluster.LockFolder(state)
+	if err != nil {
+		if f := fault.From(err); f.Kind == fault.Conflict {
+			return f.WithHint("reach its databases through it: --server URL of the celld that runs there")
+		}
+		return err
+	}
+	return lock.Close()
+}
+
+// Sized is a database with its size in bytes; 0 while nothing has used it.
+type Sized struct {
+	app.D1Database
+
+	Bytes int64
+}
+
+// List returns the databases that a project declares, as they are in its state folder.
+func List(choice Choice) ([]Sized, error) {
+	loaded, err := config.Load(choice.Dir, config.Choice{File: choice.Config, Env: choice.Env, NoSecrets: true})
+	if err != nil {
+		return nil, err
+	}
+	databases := New(choice.StateFolder(), 0, nil)
+	defer databases.Close()
+	list := make([]Sized, len(loaded.Manifest.D1Databases))
+	for i := range list {
+		db := loaded.Manifest.D1Databases[i]
+		list[i] = Sized{db, databases.Bytes(db.Identity())}
+	}
+	return list, nil
+}
+
+// Find returns the database that a person means. file names what declares the databases.
+func Find(m *app.Manifest, file, name string) (*app.D1Database, error) {
 	var known []string
 	for i := range m.D1Databases {
 		db := &m.D1Databases[i]
@@ -102,7 +182,11 @@ func (l lazy) Run(ctx context.Context, queries []d1.Query) ([]d1.Result, error) 
 }
 
 // Close closes the database.
-func (p *Project) Close() { p.databases.Close() }
+func (p *Project) Close() {
+	if p.databases != nil {
+		p.databases.Close()
+	}
+}
 
 // Execute runs a text of SQL as one transaction and returns what each statement returned. what names the text in the fault
 // that says which statement failed.
@@ -130,6 +214,12 @@ func JSON(results []d1.Result) []byte { return server.Encode(results, false) }
 // Migrations returns the migrations in their order. It makes no database.
 func (p *Project) Migrations(ctx context.Context) ([]Migration, error) {
 	set := *p.set
+	if p.remote != nil {
+		look := *p.remote
+		look.readOnly = true
+		set.Database = &look
+		return set.List(ctx)
+	}
 	if !p.databases.files.Exists(p.Database.Identity()) {
 		set.Database = nothing{}
 	}
@@ -140,6 +230,15 @@ func (p *Project) Migrations(ctx context.Context) ([]Migration, error) {
 func (p *Project) Apply(ctx context.Context, done func(name string)) error {
 	return p.set.Apply(ctx, done)
 }
+
+// Declared are the migrations of a database that exists nowhere yet. dir is the project folder.
+func Declared(db *app.D1Database, dir string) ([]Migration, error) {
+	set := migrate.Set{Database: nothing{}, Table: db.MigrationsTable, Files: os.DirFS(filepath.Join(dir, filepath.FromSlash(db.MigrationsDir)))}
+	return set.List(context.Background())
+}
+
+// Pending are the names of those that are not applied.
+func Pending(list []Migration) []string { return migrate.Pending(list) }
 
 // Create makes the file of a new migration and returns its path.
 func (p *Project) Create(description string, now time.Time) (string, error) {

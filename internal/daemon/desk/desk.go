@@ -1,4 +1,4 @@
-// Package desk lets the commands about queues reach the program that runs a project in the foreground: it serves the API
+// Package desk lets the commands about queues and crons reach the program that runs a project in the foreground: it serves the API
 // without versions on a port of this machine, and leaves its address and a token in the state folder.
 package desk
 
@@ -15,11 +15,16 @@ import (
 	"sync"
 	"time"
 
+	memory "github.com/runlot/runlot/internal/adapter/memory/operations"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/bulk"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api"
+	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
@@ -53,15 +58,27 @@ func Read(ctx context.Context, folder string) (Door, bool) {
 
 // Desk is the API while it is served.
 type Desk struct {
-	server *http.Server
-	file   string
-	served sync.WaitGroup
+	server     *http.Server
+	background *operations.Engine
+	file       string
+	served     sync.WaitGroup
 }
 
-// Open serves the queues of a program that uses a state folder. The caller closes it before the queues end.
-func Open(ctx context.Context, folder string, queues reach.Queues, log *slog.Logger) (*Desk, error) {
+// Instance is what a program runs.
+type Instance interface {
+	reach.Queues
+	crons.Instance
+	D1() *d1.Databases
+}
+
+// Open serves the queues and crons of a program that uses a state folder. The caller closes it before they end.
+func Open(ctx context.Context, folder string, instance Instance, log *slog.Logger) (*Desk, error) {
 	keeper := access.New(&tokens{byID: map[string]access.Token{}})
 	token, _, err := keeper.Create(ctx, "this machine", access.Admin, "", time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	background, err := bulk.Start(ctx, &memory.Store{}, instance, nil, log)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +88,8 @@ func Open(ctx context.Context, folder string, queues reach.Queues, log *slog.Log
 		return nil, fault.New(fault.Environment, "cannot_listen", "no port of this machine is free for the commands about queues").WithCause(err)
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
-	d := &Desk{file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: queues, Version: "development", Account: "local", Log: log}),
+	d := &Desk{background: background, file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Operations: background, Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)
@@ -107,6 +124,7 @@ func (d *Desk) Close() {
 	_ = os.Remove(d.file)
 	_ = d.server.Close()
 	d.served.Wait()
+	d.background.Stop()
 }
 
 // tokens keeps tokens in memory. It implements access.Store.

@@ -13,18 +13,24 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/desk"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/engine/series"
+	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// none has no database.
-type none struct{}
+// none has no database, and no app to run.
+type none struct{ crons.Instance }
 
+func (none) D1() *d1.Databases          { return nil }
 func (none) Databases() []string        { return nil }
 func (none) Manifests() []*app.Manifest { return nil }
+
+func (none) Series(string) *series.Recorder { return nil }
 
 func (none) Database(context.Context, string) (reach.Database, error) {
 	return reach.Database{}, fault.New(fault.NotFound, "none", "there is none")

@@ -1,25 +1,30 @@
 // Package history wires the records of batches: from the dispatchers to the ledger of their database, and from there to
-// PostgreSQL.
+// PostgreSQL, and opens what keeps them and the series of the queues.
 package history
 
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/runlot/runlot/internal/adapter/postgres"
 	"github.com/runlot/runlot/internal/adapter/postgres/record"
+	minutes "github.com/runlot/runlot/internal/adapter/postgres/series"
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 )
 
-// Store is the queues of a PostgreSQL database and the records beside them.
+// Store is the queues of a PostgreSQL database, with the records and the series beside them.
 type Store struct {
 	*postgres.Store
 	records *record.Store
+	minutes *minutes.Store
 }
 
-// Open opens both. Its faults are those of postgres.Open.
+// Open opens all of them. Its faults are those of postgres.Open.
 func Open(ctx context.Context, o postgres.Options) (*Store, error) {
 	queues, err := postgres.Open(ctx, o)
 	if err != nil {
@@ -30,15 +35,31 @@ func Open(ctx context.Context, o postgres.Options) (*Store, error) {
 		_ = queues.Close(ctx)
 		return nil, err
 	}
-	return &Store{Store: queues, records: records}, nil
+	kept, err := minutes.Open(ctx, o.URL)
+	if err != nil {
+		records.Close()
+		_ = queues.Close(ctx)
+		return nil, err
+	}
+	return &Store{Store: queues, records: records, minutes: kept}, nil
 }
 
 // Records returns the store of the records. It is closed with the queues.
 func (s *Store) Records() ledger.Store { return s.records }
 
-// Close gives the ownership back, if it is held, and ends every session. The ledger has let go of the records before.
+// Series returns the store of the series. It is closed with the queues.
+func (s *Store) Series() series.Store { return s.minutes }
+
+// Pools are the connections by what they are for.
+func (s *Store) Pools() map[string]*pgxpool.Pool {
+	return map[string]*pgxpool.Pool{"queues": s.Readers(), "records": s.records.Pool(), "series": s.minutes.Pool()}
+}
+
+// Close gives the ownership back, if it is held, and ends every session. The ledger and the
+// recorder of the series have let go before.
 func (s *Store) Close(ctx context.Context) error {
 	s.records.Close()
+	s.minutes.Close()
 	return s.Store.Close(ctx)
 }
 

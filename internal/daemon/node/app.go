@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd"
@@ -17,6 +18,8 @@ import (
 	"github.com/runlot/runlot/internal/core/sourcemap"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
+	"github.com/runlot/runlot/internal/daemon/node/witness"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/supervise"
@@ -54,6 +57,8 @@ type App struct {
 	door *ingress.Ingress
 	sup  *supervisor
 	runs *crons.App
+	// starts and crashes count processes.
+	starts, crashes atomic.Int64
 
 	mu        sync.Mutex
 	live      *Version             // what was deployed last; guarded by mu
@@ -206,13 +211,21 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	if db != nil {
 		spec.Log = history.Lines(db.records, spec.Log)
-		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Log: a.log})
+		sends := a.n.tracing.Sends()
+		if sends != nil {
+			spec.Trace = sends.Secret
+		}
+		spec.Host = binding.New(binding.Options{Manifest: m, Queues: db, Gate: a.n.gate, Trace: sends, Log: a.log})
 		if m.DatabaseBinding != "" {
 			spec.Database = db.app.Load()
 		}
 	}
 	spec.Host = a.n.d1.Handler(m, spec.Host)
-	return a.n.runtime.Start(ctx, spec)
+	p, err := a.n.runtime.Start(ctx, spec)
+	if err == nil {
+		a.starts.Add(1)
+	}
+	return p, err
 }
 
 // onLive sends the queues to the new process. A consumer whose settings the version changed is held back until
@@ -221,8 +234,8 @@ func (a *App) onLive(p *workerd.Process, v *Version) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.process, a.serving, a.resting = p, v, false
-	a.door.Set(p)
-	a.runs.Live(p, v.ID, v.Manifest)
+	a.door.Set(a.n.tracing.Door(v.Manifest.Name, v.ID, p))
+	a.runs.Live(a.n.tracing.Scheduled(v.Manifest.Name, v.ID, p), v.ID, v.Manifest)
 	wanted := wantedConsumers(v.Manifest)
 	for queueName, c := range a.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.Manifest.Database, &settings) {
@@ -252,6 +265,7 @@ func (a *App) onDown(reason error) {
 	v := a.serving
 	a.mu.Unlock()
 	if !errors.Is(reason, supervise.ErrStopped) {
+		a.crashes.Add(1)
 		a.n.o.Observer.Down(v.Manifest.Name, fault.From(reason).Error())
 	}
 }
@@ -271,10 +285,13 @@ func (a *App) rest(v *Version) {
 // wake starts the process of a parked app.
 func (a *App) wake() { a.sup.Wake() }
 
+// wantedConsumers are those of the handler, by queue.
 func wantedConsumers(m *app.Manifest) map[string]queue.Consumer {
 	wanted := make(map[string]queue.Consumer, len(m.Consumers))
 	for i := range m.Consumers {
-		wanted[m.Consumers[i].Queue] = m.Consumers[i]
+		if !m.Consumers[i].Pull {
+			wanted[m.Consumers[i].Queue] = m.Consumers[i]
+		}
 	}
 	return wanted
 }
@@ -303,7 +320,11 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 		}
 		c := &consumer{
 			app: m.Name, settings: settings, database: db, budget: a.n.budget, isolation: isolation, stopTime: a.n.o.StopTime,
-			recorder: history.Recorder{Observer: a.n.recorder(db.name, settings.DeadLetterQueue), Ledger: db.records}, log: a.log,
+			traces: a.n.tracing.Queue(m.Name, settings.Queue),
+			recorder: numbers.Batches{
+				Tally: db.series.Tally(queueName), Next: history.Recorder{Observer: witness.Batches{Next: a.n.records, Witness: a.n.o.Witness, Database: db.name, DeadLetterQueue: settings.DeadLetterQueue}, Ledger: db.records},
+			},
+			log: a.log,
 		}
 		switch {
 		case a.process != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -23,6 +24,7 @@ type consumer struct {
 	// stopTime is how long batches in flight may finish.
 	stopTime time.Duration
 	recorder dispatch.Recorder
+	traces   *tracing.Queue
 	log      *slog.Logger
 
 	mu         sync.Mutex
@@ -39,11 +41,13 @@ type consumer struct {
 func (c *consumer) Start(ctx context.Context) {
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop, c.done = stop, make(chan struct{})
+	c.database.consume(c)
 	go c.run(runCtx) //nolint:gosec // G118: the consumer outlives the call that starts it; Stop ends it
 }
 
 func (c *consumer) run(ctx context.Context) {
 	defer close(c.done)
+	defer c.database.forget(c)
 	for ctx.Err() == nil {
 		b, err := c.database.live(ctx)
 		if err != nil {
@@ -59,7 +63,7 @@ func (c *consumer) run(ctx context.Context) {
 			continue
 		}
 		d := dispatch.New(dispatch.Options{
-			App: c.app, Consumer: c.settings, Lane: lane, Recorder: c.recorder, Budget: c.budget, Isolation: c.isolation, Log: c.log,
+			App: c.app, Consumer: c.settings, Lane: c.traces.Lane(lane), Recorder: c.recorder, Budget: c.budget, Isolation: c.isolation, Log: c.log,
 		})
 		c.mu.Lock()
 		c.dispatcher = d
@@ -104,6 +108,7 @@ func (c *consumer) serves(databaseName string, settings *queue.Consumer) bool {
 func (c *consumer) SetRuntime(r dispatch.Runtime, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r = c.traces.Runtime(version, r)
 	c.runtime, c.version, c.wake = r, version, nil
 	if c.dispatcher != nil {
 		c.dispatcher.SetRuntime(r, version)
@@ -136,6 +141,17 @@ func (c *consumer) Idle(idle time.Duration) bool {
 	d := c.dispatcher
 	c.mu.Unlock()
 	return d != nil && d.Idle(idle)
+}
+
+// Calls are the handler calls of the queue, see dispatch.Dispatcher.Calls; none while the database is away.
+func (c *consumer) Calls() (most, allowed int) {
+	c.mu.Lock()
+	d := c.dispatcher
+	c.mu.Unlock()
+	if d == nil {
+		return 0, 0
+	}
+	return d.Calls()
 }
 
 // Stop takes no further batch, lets what is in flight finish within bounds, and waits. Twice is fine.

@@ -3,40 +3,53 @@ package node
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/node/witness"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/metered"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 )
 
 // database is the queues of one PostgreSQL database: it keeps a broker running over it, and starts another when the
 // first loses its ownership, as it does when PostgreSQL restarts.
 type database struct {
-	name   string
-	open   func(ctx context.Context) (Store, workerd.Database, error)
-	log    *slog.Logger
-	notice func(text string)
-	space  usage.Bounds
-	facts  Facts // nil for nobody
+	name    string
+	open    func(ctx context.Context) (Store, workerd.Database, error)
+	log     *slog.Logger
+	notice  func(text string)
+	space   usage.Bounds
+	witness witness.Witness
 
 	// records is the history of the batches, for as long as the database is in use.
 	records *ledger.Ledger
+	// series is how the queues did, for as long.
+	series *series.Recorder
 
 	// app is how the app reaches the database, as of the last time that it was opened.
 	app atomic.Pointer[workerd.Database]
+	// pools are the connections of the store that was opened last, if it tells.
+	pools atomic.Pointer[map[string]*pgxpool.Pool]
 
 	mu     sync.Mutex
-	queues []string       // every queue that was declared, so that the next broker knows them; guarded by mu
-	broker *broker.Broker // nil while there is none; guarded by mu
-	daily  int64          // the daily cap of operations; guarded by mu
-	change chan struct{}  // closed and replaced whenever broker changes; guarded by mu
+	queues []string               // every queue that was declared, so that the next broker knows them; guarded by mu
+	calls  map[*consumer]struct{} // who delivers the queues; guarded by mu
+	broker *broker.Broker         // nil while there is none; guarded by mu
+	daily  int64                  // the daily cap of operations; guarded by mu
+	change chan struct{}          // closed and replaced whenever broker changes; guarded by mu
 
 	stop context.CancelFunc
 	done chan struct{} // closed when run has returned
@@ -44,7 +57,12 @@ type database struct {
 
 func newDatabase(name string, log *slog.Logger, notice func(string), open func(context.Context) (Store, workerd.Database, error)) *database {
 	log = log.With("database", name)
-	return &database{name: name, open: open, log: log, notice: notice, records: ledger.New(log), change: make(chan struct{})}
+	d := &database{
+		name: name, open: open, log: log, notice: notice, records: ledger.New(log), calls: map[*consumer]struct{}{}, change: make(chan struct{}),
+	}
+	looks := &numbers.Looks{Broker: d.current, Calls: d.handlerCalls}
+	d.series = series.New(log, looks.Gauges)
+	return d
 }
 
 // Start opens the database and returns when its queues can be used. It fails when the first try fails for a reason that
@@ -57,6 +75,7 @@ func (d *database) Start(ctx context.Context) error {
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop, d.done = stop, make(chan struct{})
 	d.records.Start()
+	d.series.Start()
 	d.set(b)
 	go d.run(runCtx, b, closeStore)
 	return nil
@@ -81,9 +100,7 @@ func (d *database) run(ctx context.Context, b *broker.Broker, closeStore func())
 		case <-b.Done():
 		}
 		d.set(nil)
-		if d.facts != nil {
-			d.facts.Left(d.name)
-		}
+		d.witness.Left(d.name)
 		d.log.Warn("the queues have lost their database", "error", fault.Detail(b.Err()))
 		d.notice("database " + d.name + " is away; sends wait, deliveries pause")
 		_ = d.stopBroker(b, closeStore) // it is in the log
@@ -115,12 +132,18 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 	}
 	d.app.Store(&app)
 	d.records.Attach(store.Records())
+	d.series.Attach(store.Series())
+	if pooled, ok := store.(interface {
+		Pools() map[string]*pgxpool.Pool
+	}); ok {
+		d.pools.Store(new(pooled.Pools()))
+	}
 	closeStore := func() { d.closeStore(store) }
 	d.mu.Lock()
 	daily := d.daily
 	d.mu.Unlock()
 	b := broker.New(broker.Options{
-		Store: store, Log: d.log, DailyOperations: daily, Space: d.space, Observer: d.observer(), Expired: d.records.Expired,
+		Store: metered.New(store, numbers.Meter{Recorder: d.series}), Log: d.log, DailyOperations: daily, Space: d.space, Observer: witness.Bounds{Teller: caps.Teller{Database: d.name, Notice: d.notice}, Witness: d.witness}, Expired: d.expired,
 	})
 	if err := b.Start(ctx); err != nil {
 		d.closeStore(store)
@@ -138,6 +161,7 @@ func (d *database) startBroker(ctx context.Context) (*broker.Broker, func(), err
 
 func (d *database) closeStore(store Store) {
 	d.records.Detach()
+	d.series.Detach()
 	ctx, cancel := context.WithTimeout(context.Background(), queue.ReleaseTime)
 	defer cancel()
 	if err := store.Close(ctx); err != nil {
@@ -145,11 +169,18 @@ func (d *database) closeStore(store Store) {
 	}
 }
 
-// stopRecords writes the last records, within bounds.
+// stopRecords writes the last records and the last of the series, within bounds.
 func (d *database) stopRecords() {
 	ctx, cancel := context.WithTimeout(context.Background(), queue.RecordStopTime)
 	defer cancel()
 	d.records.Stop(ctx)
+	d.series.Stop(ctx)
+}
+
+// expired takes note of messages that outlived their retention.
+func (d *database) expired(queueName string, n int) {
+	d.records.Expired(queueName, n)
+	d.series.Tally(queueName).Expired(n)
 }
 
 // stopBroker stops a broker. Its dispatchers have waited for their settlements before; what the database does not take in as
@@ -275,4 +306,42 @@ func (d *database) Metrics(ctx context.Context, queueName string) (queue.Metrics
 		return queue.Metrics{}, err
 	}
 	return b.Metrics(ctx, queueName)
+}
+
+// current is the broker that serves now; nil while none does.
+func (d *database) current() numbers.Broker {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broker == nil {
+		return nil
+	}
+	return d.broker
+}
+
+// consume notes who delivers a queue.
+func (d *database) consume(c *consumer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls[c] = struct{}{}
+}
+
+// forget notes that somebody delivers a queue no more.
+func (d *database) forget(c *consumer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.calls, c)
+}
+
+// handlerCalls are those of the queues that are delivered here.
+func (d *database) handlerCalls() map[string]numbers.Calls {
+	d.mu.Lock()
+	consumers := slices.Collect(maps.Keys(d.calls))
+	d.mu.Unlock()
+	calls := make(map[string]numbers.Calls, len(consumers))
+	for _, c := range consumers {
+		most, allowed := c.Calls()
+		had := calls[c.settings.Queue]
+		calls[c.settings.Queue] = numbers.Calls{Most: had.Most + most, Allowed: max(had.Allowed, allowed)}
+	}
+	return calls
 }

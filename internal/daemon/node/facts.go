@@ -1,64 +1,79 @@
 package node
 
 import (
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
-	"github.com/runlot/runlot/internal/daemon/caps"
-	"github.com/runlot/runlot/internal/engine/broker/usage"
-	"github.com/runlot/runlot/internal/engine/dispatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/runlot/runlot/internal/adapter/prometheus"
 )
 
-// Facts is told what happens to queues, with the database that it happens in. Its methods are called on the way of settlements
-// and must not wait.
-type Facts interface {
-	// Batch is the end of a batch; deadLetterQueue is that of its consumer, "" for none.
-	Batch(database, deadLetterQueue string, record *dispatch.Record)
-	// Operations says that a database came to a part of its daily cap.
-	Operations(database string, at time.Time, alert usage.Alert)
-	// Left says that the queues of a database are not delivered here, for now or for good.
-	Left(database string)
-}
-
-// witness is a recorder that tells of batches too.
-type witness struct {
-	dispatch.Recorder
-
-	facts                     Facts
-	database, deadLetterQueue string
-}
-
-// Batch implements dispatch.Recorder.
-func (w witness) Batch(r *dispatch.Record) {
-	w.facts.Batch(w.database, w.deadLetterQueue, r)
-	w.Recorder.Batch(r)
-}
-
-// recorder takes the records of a consumer's batches, before they come to the ledger.
-func (n *Node) recorder(database, deadLetterQueue string) dispatch.Recorder {
-	if n.o.Facts == nil {
-		return n.records
+// Facts are what is known of the databases and of scheduled runs now. Nothing is asked of PostgreSQL.
+func (n *Node) Facts() *prometheus.Facts {
+	f := &prometheus.Facts{Runs: n.runs.Counts()}
+	n.mu.Lock()
+	databases := slices.SortedFunc(maps.Values(n.databases), func(a, b *database) int { return strings.Compare(a.name, b.name) })
+	n.mu.Unlock()
+	for _, db := range databases {
+		f.Databases = append(f.Databases, db.facts(n.deadLetterQueues(db.name)))
+		if pools := db.pools.Load(); pools != nil {
+			for use, pool := range *pools {
+				f.Pools = append(f.Pools, PoolFacts(db.name, use, pool))
+			}
+		}
 	}
-	return witness{Recorder: n.records, facts: n.o.Facts, database: database, deadLetterQueue: deadLetterQueue}
-}
-
-// alarm tells of a database's bounds in words, and of its operations as facts too.
-type alarm struct {
-	caps.Teller
-
-	facts Facts
-}
-
-// OperationsAlert implements usage.Observer.
-func (a alarm) OperationsAlert(alert usage.Alert) {
-	a.facts.Operations(a.Database, time.Now(), alert)
-	a.Teller.OperationsAlert(alert)
-}
-
-// observer is told of the bounds of the database.
-func (d *database) observer() usage.Observer {
-	teller := caps.Teller{Database: d.name, Notice: d.notice}
-	if d.facts == nil {
-		return teller
+	for name, pool := range n.crons.Pools() {
+		f.Pools = append(f.Pools, PoolFacts(name, "crons", pool))
 	}
-	return alarm{Teller: teller, facts: d.facts}
+	return f
+}
+
+// PoolFacts are those of the connections to a database.
+func PoolFacts(databaseName, use string, pool *pgxpool.Pool) prometheus.Pool {
+	s := pool.Stat()
+	return prometheus.Pool{
+		Database: databaseName, Use: use, Busy: int64(s.AcquiredConns()), Idle: int64(s.IdleConns()), Limit: int64(s.MaxConns()),
+		Waits: s.EmptyAcquireCount(), Waited: s.EmptyAcquireWaitTime(),
+	}
+}
+
+// deadLetterQueues are those of a database by the queue that they belong to.
+func (n *Node) deadLetterQueues(databaseName string) map[string]string {
+	dead := map[string]string{}
+	for _, m := range n.Manifests() {
+		for i := range m.Consumers {
+			if c := &m.Consumers[i]; m.Database == databaseName && c.DeadLetterQueue != "" {
+				dead[c.Queue] = c.DeadLetterQueue
+			}
+		}
+	}
+	return dead
+}
+
+func (d *database) facts(deadLetterQueues map[string]string) prometheus.Database {
+	f := prometheus.Database{
+		Name: d.name, Queues: d.series.Watched(), DeadLetterQueues: deadLetterQueues, Sends: d.series.Sends.Read(), Settles: d.series.Settles.Read(),
+	}
+	d.mu.Lock()
+	b := d.broker
+	d.mu.Unlock()
+	if b != nil && !ended(b) {
+		f.Up = true
+		days, limit := b.Days()
+		f.Limit = limit
+		if len(days) > 0 {
+			f.Operations = days[0].Total()
+		}
+	}
+	return f
+}
+
+// Facts are what is known of the app.
+func (a *App) Facts() prometheus.App {
+	_, active, _ := a.door.Activity()
+	return prometheus.App{
+		Name: a.Name(), Phase: string(a.State().Phase), Starts: a.starts.Load(), Crashes: a.crashes.Load(), Requests: a.door.Answers(), Active: active,
+	}
 }

@@ -12,16 +12,21 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
+	"github.com/runlot/runlot/internal/daemon/node/witness"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/servers"
+	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -44,10 +49,12 @@ type Store interface {
 	store.Store
 	// Records is where the history of the batches is kept.
 	Records() ledger.Store
+	// Series is where the series of the queues are kept; nil keeps them in memory alone.
+	Series() series.Store
 	Close(ctx context.Context) error
 }
 
-// Options are what a Node needs; all fields but DatabaseURLs, Caps, Store and Facts are required.
+// Options are what a Node needs; all fields but DatabaseURLs, Caps, Store and Witness are required.
 type Options struct {
 	// Workerd is the program, and Postgres finds the PostgreSQL build, which is asked for when it is needed.
 	Workerd  string
@@ -67,10 +74,12 @@ type Options struct {
 	Develop bool
 	// StopTime is how long requests and batches in flight may finish at a stop.
 	StopTime time.Duration
+	// Tracer makes spans; nil makes none.
+	Tracer   trace.Tracer
 	Log      *slog.Logger
 	Observer Observer
-	// Facts, when set, is told what notifications are made of.
-	Facts Facts
+	// Witness, when set, is told what notifications are made of.
+	Witness witness.Witness
 }
 
 // Node is what the apps of one machine share.
@@ -82,8 +91,11 @@ type Node struct {
 	crons   *crons.Keeper
 	gate    *binding.Gate
 	budget  *dispatch.Budget
+	tracing *tracing.Tracing
 	// records takes how batches ended; while one develops, it brings that behind their logs.
 	records dispatch.Recorder
+	// runs counts the scheduled runs on their way to the observer.
+	runs    *numbers.Runs
 	inOrder *inorder.Recorder // nil otherwise
 
 	mu         sync.Mutex
@@ -95,10 +107,17 @@ type Node struct {
 
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
+	if o.Witness == nil {
+		o.Witness = witness.Nobody{}
+	}
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
+	if o.Tracer == nil {
+		o.Tracer = trace.None
+	}
+	n.tracing = tracing.New(o.Tracer)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -107,7 +126,8 @@ func New(o Options) *Node {
 	n.servers = servers.New(servers.Options{
 		Install: o.Postgres, Dir: o.State, URLs: o.DatabaseURLs, Log: o.Log, Progress: o.Observer.Progress, Notice: o.Observer.Notice,
 	})
-	scheduled := crons.Options{Recorder: o.Observer, Log: o.Log}
+	n.runs = numbers.CountRuns(o.Observer)
+	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
 		scheduled.URL = func(ctx context.Context, database string) (string, error) {
 			a, err := n.servers.Open(ctx, database)
@@ -154,7 +174,7 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 		return db, nil
 	}
 	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
-	db.facts = n.o.Facts
+	db.witness = n.o.Witness
 	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
 	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
 	if err := db.Start(ctx); err != nil {

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/crons"
 )
 
@@ -20,7 +22,8 @@ func Probe(ctx context.Context, runtime *workerd.Runtime, m *app.Manifest, b *ap
 	if err != nil {
 		return err
 	}
-	if len(m.Consumers) == 0 || handlers.Has("queue") {
+	handled := slices.IndexFunc(m.Consumers, func(c queue.Consumer) bool { return !c.Pull })
+	if handled < 0 || handlers.Has("queue") {
 		return crons.CheckHandler(m, handlers, file)
 	}
 	way := "add `async queue(batch, env, ctx) { … }` to its default export"
@@ -28,7 +31,7 @@ func Probe(ctx context.Context, runtime *workerd.Runtime, m *app.Manifest, b *ap
 		way = "add `addEventListener(\"queue\", (event) => { … })`"
 	}
 	return fault.New(fault.Invalid, "queue_handler_missing", "%s consumes the queue %s, but %s has no queue handler",
-		m.Name, m.Consumers[0].Queue, m.Main).
+		m.Name, m.Consumers[handled].Queue, m.Main).
 		WithHint("%s, or remove the consumer from %s", way, file)
 }
 

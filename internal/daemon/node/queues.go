@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
@@ -38,6 +39,22 @@ func (n *Node) Database(ctx context.Context, databaseName string) (reach.Databas
 		return reach.Database{}, err
 	}
 	return reach.Database{Broker: b, Records: db.records}, nil
+}
+
+// Series implements reach.Queues.
+func (n *Node) Series(databaseName string) *series.Recorder {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if db := n.databases[databaseName]; db != nil {
+		return db.series
+	}
+	return nil
+}
+
+// Open makes sure that a database is in use that no app names.
+func (n *Node) Open(ctx context.Context, databaseName string) error {
+	_, err := n.databaseOf(ctx, &app.Manifest{Database: databaseName, Dialect: queue.Wrangler})
+	return err
 }
 
 // Manifests implements reach.Queues.

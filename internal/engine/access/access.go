@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -163,4 +165,11 @@ func (t *Token) Allow(need Role, appName string) error {
 			WithHint("use another token, or ask an admin for one")
 	}
 	return nil
+}
+
+// Opens reports whether the token opens a queue: one for one app opens those that the version names which runs of the app.
+func (t *Token) Opens(running []*app.Manifest, database, queueName string) bool {
+	return t.App == "" || slices.ContainsFunc(running, func(m *app.Manifest) bool {
+		return m.Name == t.App && m.Names(database, queueName)
+	})
 }

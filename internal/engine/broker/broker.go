@@ -36,9 +36,9 @@ type Broker struct {
 	// settleGate is held by whoever changes or deletes rows (the settler, retention), appendGate by whoever commits rows
 	// with a new Seq (the flusher, and the settler when it moves messages), each from before the commit until the lanes
 	// know of it, retries included. Holding both, nothing is between the store and the lanes.
-	settleGate, appendGate gate
+	settleGate, appendGate pace.Gate
 	// reserveGate keeps the reservations in order.
-	reserveGate gate
+	reserveGate pace.Gate
 
 	// lastSeq is the highest Seq assigned. appendGate guards it.
 	lastSeq int64
@@ -88,7 +88,7 @@ func New(o Options) *Broker {
 	bounds := o.Bounds.orDefaults()
 	b := &Broker{
 		store: o.Store, log: log, bounds: bounds,
-		settleGate: make(gate, 1), appendGate: make(gate, 1), reserveGate: make(gate, 1),
+		settleGate: make(pace.Gate, 1), appendGate: make(pace.Gate, 1), reserveGate: make(pace.Gate, 1),
 		reserveKick: make(pace.Kick, 1),
 		sends:       sendList{kick: make(pace.Kick, 1)},
 		waiting:     semaphore.NewWeighted(int64(bounds.GroupWaiting)),
@@ -113,7 +113,6 @@ const CodeUnsettled = "unsettled"
 const (
 	codeStarted   = "broker_started"
 	codeLeaseOver = "lease_over"
-	codeDecisions = "decisions_mismatch"
 )
 
 var (
@@ -305,19 +304,5 @@ func (b *Broker) Declare(ctx context.Context, names []string) error {
 	b.book.Know(infos)
 	return nil
 }
-
-// gate is a lock that can be held over a call to the store: waiting for it ends with a context.
-type gate chan struct{}
-
-func (g gate) lock(ctx context.Context) error {
-	select {
-	case g <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (g gate) unlock() { <-g }
 
 func unavailable(err error) bool { return fault.KindOf(err) == fault.Unavailable }

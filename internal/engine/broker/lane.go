@@ -40,6 +40,15 @@ func (l *Lane) Next(ctx context.Context, size int, wait time.Duration) (*queue.B
 	return batch, err
 }
 
+// Take is that of the backlog's lane, with the deliveries counted.
+func (l *Lane) Take(ctx context.Context, n int, wait bool) ([]*queue.Batch, error) {
+	batches, err := l.Lane.Take(ctx, n, wait)
+	for _, batch := range batches {
+		l.guard.Delivered(batch)
+	}
+	return batches, err
+}
+
 // Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:
 // done is called once, from another goroutine, after the commit; it must not block. While the store does not answer, the
 // broker tries again. done gets an error only when nothing was or will be changed: the lane closed or the broker ended
@@ -53,7 +62,7 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		if lease == nil {
 			s.err = fault.New(fault.Conflict, codeLeaseOver, "the batch of queue %q is no longer under lease", l.q.Name)
 		} else {
-			s.err = mismatch(batch, decisions)
+			s.err = queue.CheckDecisions(batch, decisions)
 		}
 		err = l.settles.add(s)
 		return err == nil && s.err == nil
@@ -62,20 +71,6 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		// Nobody is left to call it from another goroutine.
 		go done(err)
 	}
-}
-
-// mismatch checks that decisions are those of a batch.
-func mismatch(batch *queue.Batch, decisions []queue.Decision) error {
-	if len(decisions) != len(batch.Messages) {
-		return fault.New(fault.Internal, codeDecisions, "a batch of %d messages got %d decisions", len(batch.Messages), len(decisions))
-	}
-	for i := range decisions {
-		if decisions[i].Seq != batch.Messages[i].Seq {
-			return fault.New(fault.Internal, codeDecisions, "decision %d is for message %d instead of %d",
-				i, decisions[i].Seq, batch.Messages[i].Seq)
-		}
-	}
-	return nil
 }
 
 // Metrics is the backlog of a queue. Until the count at the start is done, it holds what was sent and settled since. For

@@ -10,10 +10,10 @@ type owner struct{ b *Broker }
 
 // LockSettles implements operate.Owner.
 func (o owner) LockSettles(ctx context.Context) (unlock func(), err error) {
-	if err := o.b.settleGate.lock(ctx); err != nil {
+	if err := o.b.settleGate.Lock(ctx); err != nil {
 		return nil, err
 	}
-	return o.running(o.b.settleGate.unlock)
+	return o.running(o.b.settleGate.Unlock)
 }
 
 // LockAll implements operate.Owner.

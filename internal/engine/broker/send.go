@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ const sendMetricsAge = time.Second
 
 // Send accepts messages into a queue, all or none, and returns after their commit with the backlog that they are part
 // of. The bodies belong to the broker from then on: nobody may write to them, and what they are cut from stays in memory
-// with them. A nil delay is none; limits and defaults of the producer's dialect are the caller's business.
+// with them. A nil delay is that of the queue; limits and defaults of the producer's dialect are the caller's business.
 //
 // Faults: Unavailable (code 10250) when there is no commit within queue.SendTimeout or the broker does not run; NotFound
 // (10104) for a queue that was not declared; Limit (queue_ops_cap, database_full) at the bounds of the options; Limit and Invalid for what no store takes; what the store refuses. After an
@@ -226,11 +227,11 @@ func (b *Broker) flushLoop() {
 // does not take the others down.
 func (f *flusher) flush() {
 	defer clear(f.group)
-	if err := f.b.appendGate.lock(f.b.work); err != nil {
+	if err := f.b.appendGate.Lock(f.b.work); err != nil {
 		f.b.answer(f.group, err)
 		return
 	}
-	defer f.b.appendGate.unlock()
+	defer f.b.appendGate.Unlock()
 	rest, err := f.commit(f.group)
 	if len(rest) > 1 && f.b.over(err) == nil {
 		for i := range rest {
@@ -309,15 +310,16 @@ func (f *flusher) stamp(calls []*call) error {
 	f.rows = f.rows[:0]
 	sent := now.UnixMilli()
 	for _, c := range calls {
-		floor := int64(-1)
+		floor, usual := int64(-1), c.q.DeliveryDelay()
 		for i := range c.drafts {
 			d := &c.drafts[i]
-			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body}
-			if d.Delay != nil && *d.Delay > 0 {
+			row := store.Row{Queue: c.q.ID, Seq: seq, Format: d.Format, SentAt: sent, Body: d.Body, Trace: d.Trace}
+			asked := cmp.Or(d.Delay, usual)
+			if asked != nil && *asked > 0 {
 				if floor < 0 {
 					floor = c.q.DueFloor()
 				}
-				delay, _ := queue.ClampDelay(*d.Delay)
+				delay, _ := queue.ClampDelay(*asked)
 				row.VisibleAt = max(visibleAfter(now, delay), floor)
 			}
 			f.rows = append(f.rows, row)
@@ -335,10 +337,10 @@ func visibleAfter(now time.Time, delay time.Duration) int64 {
 // drain takes over one group of what SQL enqueued and returns the pause until the next.
 func (f *flusher) drain() time.Duration {
 	b := f.b
-	if err := b.appendGate.lock(b.work); err != nil {
+	if err := b.appendGate.Lock(b.work); err != nil {
 		return queue.InboxEvery
 	}
-	defer b.appendGate.unlock()
+	defer b.appendGate.Unlock()
 	rows, err := f.drainOnce()
 	if err != nil {
 		pause := max(f.drainWait.Step(), queue.InboxEvery)
@@ -439,10 +441,10 @@ func (b *Broker) reserve(ctx context.Context, now time.Time, limit int64, ahead 
 	if b.reserved.Load() >= limit {
 		return nil
 	}
-	if err := b.reserveGate.lock(ctx); err != nil {
+	if err := b.reserveGate.Lock(ctx); err != nil {
 		return err
 	}
-	defer b.reserveGate.unlock()
+	defer b.reserveGate.Unlock()
 	if b.reserved.Load() >= limit {
 		return nil
 	}

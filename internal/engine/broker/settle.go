@@ -193,15 +193,15 @@ func (s *settler) commit(group []*settlement) error {
 	if err != nil {
 		return err
 	}
-	if err := b.settleGate.lock(b.work); err != nil {
+	if err := b.settleGate.Lock(b.work); err != nil {
 		return err
 	}
-	defer b.settleGate.unlock()
+	defer b.settleGate.Unlock()
 	if moves > 0 {
-		if err := b.appendGate.lock(b.work); err != nil {
+		if err := b.appendGate.Lock(b.work); err != nil {
 			return err
 		}
-		defer b.appendGate.unlock()
+		defer b.appendGate.Unlock()
 	}
 	var wait pace.Backoff
 	for {

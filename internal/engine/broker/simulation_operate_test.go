@@ -2,9 +2,11 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 )
@@ -85,7 +87,11 @@ func (s *simulation) redrive(ctx context.Context, queueName string) {
 		options.IDs, _ = s.some(ctx, queueName)
 	}
 	note := s.model.Redriving(queueName, targets, len(options.IDs) == 0)
-	_, _ = b.Redrive(ctx, queueName, options)
+	if s.intN(2) == 0 {
+		s.bulk(ctx, queueName, operate.BulkOptions{Kind: operate.BulkRedrive, To: options.To, IDs: options.IDs, Filter: s.filter()})
+	} else {
+		_, _ = b.Redrive(ctx, queueName, options)
+	}
 	// Others operate and consume at the same time, so nothing is sure to have moved.
 	s.model.Redriven(note, false)
 }
@@ -114,8 +120,18 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 	b, generation := s.current()
 	if !remove {
 		done := s.model.Hurrying(names)
-		_, _ = b.RetryNow(ctx, queueName, ids)
+		if s.intN(2) == 0 {
+			s.bulk(ctx, queueName, operate.BulkOptions{Kind: operate.BulkRetryNow, IDs: ids})
+		} else {
+			_, _ = b.RetryNow(ctx, queueName, ids)
+		}
 		done()
+		return
+	}
+	if s.intN(2) == 0 {
+		// Which of them it deleted is not said.
+		s.bulk(ctx, queueName, operate.BulkOptions{Kind: operate.BulkDelete, IDs: ids})
+		s.model.Deleted(names, generation, errors.New("perhaps"))
 		return
 	}
 	c, err := b.Delete(ctx, queueName, ids)
@@ -126,4 +142,26 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 		}
 	}
 	s.model.Deleted(gone, generation, err)
+}
+
+// filter is one that the simulation's messages may match.
+func (s *simulation) filter() filter.Filter {
+	texts := []string{"", "state:delayed", "-state:delayed attempts<2", "m1", "age>2s", "source:a"}
+	f, err := filter.Parse(texts[s.intN(len(texts))])
+	check(s.t, err)
+	return f
+}
+
+// bulk takes steps until the end or a fault, now and then from an older place again, as after a crash.
+func (s *simulation) bulk(ctx context.Context, queueName string, o operate.BulkOptions) {
+	b, _ := s.current()
+	run, err := b.Bulk(ctx, queueName, o)
+	for err == nil && !run.Over() {
+		before := run.Place()
+		_, err = run.Step(ctx, 1+s.intN(4))
+		if err == nil && s.chance(5) {
+			o.At = before
+			run, err = b.Bulk(ctx, queueName, o)
+		}
+	}
 }

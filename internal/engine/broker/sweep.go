@@ -50,16 +50,16 @@ func (b *Broker) sweepLoop() {
 
 // lockGates waits until nothing is between the store and the lanes. The caller unlocks.
 func (b *Broker) lockGates(ctx context.Context) (unlock func(), err error) {
-	if err := b.settleGate.lock(ctx); err != nil {
+	if err := b.settleGate.Lock(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.appendGate.lock(ctx); err != nil {
-		b.settleGate.unlock()
+	if err := b.appendGate.Lock(ctx); err != nil {
+		b.settleGate.Unlock()
 		return nil, err
 	}
 	return func() {
-		b.appendGate.unlock()
-		b.settleGate.unlock()
+		b.appendGate.Unlock()
+		b.settleGate.Unlock()
 	}, nil
 }
 

@@ -1,6 +1,11 @@
 package broker
 
-import "github.com/runlot/runlot/internal/engine/broker/usage"
+import (
+	"time"
+
+	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/usage"
+)
 
 // SetDailyOperations changes the most operations of a day that sends may use up; 0 is no cap.
 func (b *Broker) SetDailyOperations(n int64) { b.guard.SetDailyOperations(n) }
@@ -19,3 +24,6 @@ func cost(calls []*call) (operations int64, bytes int) {
 	}
 	return operations, bytes
 }
+
+// Depths returns what the queues hold now, from memory alone; nil until Counted.
+func (b *Broker) Depths() []backlog.Depth { return b.book.Depths(time.Now()) }

@@ -31,6 +31,9 @@ type runner struct {
 	at func()
 	// refuse fails Check, start fails the start, after fails what comes behind the commit.
 	refuse, start, after error
+	// manifests are what runs beside the app shop, and waiting the messages of queues that have not 7.
+	manifests []*app.Manifest
+	waiting   map[string]int64
 }
 
 func (r *runner) Check(context.Context, *deploy.Version) ([]string, error) {
@@ -68,7 +71,14 @@ func (r *runner) Remove(_ context.Context, appName string) error {
 	return nil
 }
 
-func (r *runner) Waiting(context.Context, string, string) int64 { return 7 }
+func (r *runner) Waiting(_ context.Context, _, name string) int64 {
+	if n, ok := r.waiting[name]; ok {
+		return n
+	}
+	return 7
+}
+
+func (r *runner) Running() []*app.Manifest { return r.manifests }
 
 type world struct {
 	*deploy.Engine
@@ -182,7 +192,9 @@ func TestDeployRollBackAndComeBack(t *testing.T) {
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}
-	w.must(w.Delete(t.Context(), "shop", "ann"))
+	if left, err := w.Delete(t.Context(), "shop", "ann", false); err != nil || left != nil {
+		t.Errorf("the deletion of an app without queues leaves %+v, %v", left, err)
+	}
 	if len(w.runner.running) != 0 {
 		t.Errorf("%v runs after its deletion", w.runner.running)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -69,15 +68,8 @@ type Upload struct {
 type Uploaded struct {
 	Version  *Version
 	Warnings []string
-	// Removed are the queues that the live version consumes and this one does not, with the messages that wait there.
+	// Removed are the queues that the live version consumes and this one does not, and those that no app names any more.
 	Removed []Orphans
-}
-
-// Orphans are messages that lose their consumer: they stay, and are not delivered until an app consumes the queue again.
-type Orphans struct {
-	Queue string
-	// Messages is how many wait; -1 when that is not known.
-	Messages int64
 }
 
 // Check judges an upload as Add does, and stores nothing.
@@ -142,24 +134,6 @@ func digest(m *app.Manifest, b *app.Bundle) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// removed compares a version with the live one of its app.
-func (e *Engine) removed(ctx context.Context, v *Version) ([]Orphans, error) {
-	live, err := e.live(ctx, v.App)
-	if err != nil || live == nil {
-		return nil, err
-	}
-	var orphans []Orphans
-	for i := range live.Manifest.Consumers {
-		name := live.Manifest.Consumers[i].Queue
-		stays := live.Manifest.Database == v.Manifest.Database &&
-			slices.ContainsFunc(v.Manifest.Consumers, func(c queue.Consumer) bool { return c.Queue == name })
-		if !stays {
-			orphans = append(orphans, Orphans{Queue: name, Messages: e.o.Runner.Waiting(ctx, live.Manifest.Database, name)})
-		}
-	}
-	return orphans, nil
-}
-
 // live returns the version that serves, nil when none does.
 func (e *Engine) live(ctx context.Context, appName string) (*Version, error) {
 	a, err := e.o.Store.App(ctx, appName)
@@ -193,6 +167,11 @@ func (e *Engine) Deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		return nil, err
 	}
 	defer done()
+	return e.deploy(ctx, r)
+}
+
+// deploy is Deploy, in the caller's turn.
+func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 	a, err := e.o.Store.App(ctx, r.App)
 	if err != nil {
 		return nil, err
@@ -290,23 +269,6 @@ func (e *Engine) Resume(ctx context.Context) error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// Delete stops an app and forgets it. Its messages stay in its database.
-func (e *Engine) Delete(ctx context.Context, appName, author string) error {
-	done, err := e.turn(ctx, appName)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if _, err := e.o.Store.App(ctx, appName); err != nil {
-		return err
-	}
-	if err := e.o.Store.DeleteApp(ctx, appName); err != nil {
-		return err
-	}
-	e.note(ctx, EventDeleted, appName, author, nil)
-	return e.o.Runner.Remove(ctx, appName)
 }
 
 // about is the detail of an event of a version, with one more entry.

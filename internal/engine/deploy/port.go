@@ -91,12 +91,30 @@ const (
 	EventSecretDeleted = "secret.deleted"
 )
 
+// The kinds of event of queues. Sends and looks leave none.
+const (
+	EventQueuePaused     = "queue.paused"
+	EventQueueResumed    = "queue.resumed"
+	EventRetentionSet    = "queue.retention_set"
+	EventDelaySet        = "queue.delay_set"
+	EventQueuePurged     = "queue.purged"
+	EventQueueRedriven   = "queue.redriven"
+	EventQueueCreated    = "queue.created"
+	EventQueueDeleted    = "queue.deleted"
+	EventConsumerSet     = "consumer.set"
+	EventConsumerRemoved = "consumer.removed"
+	EventMessagesDeleted = "messages.deleted"
+	EventMessagesRetried = "messages.retried"
+)
+
 // Codes of the faults of a Store.
 const (
 	CodeAppUnknown     = "app_unknown"
 	CodeVersionUnknown = "version_unknown"
 	CodeSecretUnknown  = "secret_unknown"
 	CodeLiveChanged    = "live_changed"
+	// CodeAppNeeded is that of an Engine: other apps depend on the one that is to be deleted.
+	CodeAppNeeded = "app_needed"
 )
 
 // Store keeps what is known of apps. A method that returns nil has committed. Faults: NotFound for what does not exist,
@@ -163,6 +181,8 @@ type Runner interface {
 	Resume(ctx context.Context, v *Runnable) error
 	// Remove stops an app for good. Its messages stay.
 	Remove(ctx context.Context, appName string) error
+	// Running are the manifests of the live versions, parked or not.
+	Running() []*app.Manifest
 	// Waiting is the number of messages in a queue of a database; -1 when it is not known.
 	Waiting(ctx context.Context, database, queue string) int64
 }

@@ -61,7 +61,9 @@ type Dispatcher struct {
 	round       uint64
 	concurrency concurrency
 	running     int
-	unsettled   int
+	// most is the highest number of calls at a time since Calls was asked last.
+	most      int
+	unsettled int
 	// lastEnded is when a call ended last.
 	lastEnded   time.Time
 	errors      int
@@ -163,6 +165,14 @@ func (d *Dispatcher) Idle(idle time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.running == 0 && d.unsettled == 0 && time.Since(d.lastEnded) >= idle
+}
+
+// Calls returns the most handler calls that ran at a time since it was called last, and how many may run.
+func (d *Dispatcher) Calls() (most, allowed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most, d.most = max(d.most, d.running), d.running
+	return most, d.concurrency.limit
 }
 
 // wakeApp says that there is a message, if the app rests.

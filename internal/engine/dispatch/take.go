@@ -157,6 +157,7 @@ func (d *Dispatcher) unreserve(c *call) {
 // launch counts the call and gives it the runtime of this moment.
 func (d *Dispatcher) launch(c *call) {
 	d.running++
+	d.most = max(d.most, d.running)
 	d.unsettled++
 	d.bind(c)
 }

@@ -23,6 +23,9 @@ type Store interface {
 	List(ctx context.Context, q *Query) ([]Record, error)
 	// Get returns one record. Fault: NotFound (record_not_found).
 	Get(ctx context.Context, id ID) (*Record, error)
+	// Of returns the newest records of some queues that hold a fate of a message and have a number of at least from, newest
+	// first, each with the fates of that message alone, and without lines and stacks.
+	Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]Record, error)
 	// Last returns the newest record of a handler call of each queue that has one, by name of the queue, without fates,
 	// lines and stacks.
 	Last(ctx context.Context) ([]Record, error)

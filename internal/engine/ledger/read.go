@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/ledger/feed"
@@ -47,6 +48,16 @@ func (l *Ledger) List(ctx context.Context, f Filter, cursor string, limit int) (
 		page.Next = page.Records[q.Limit-1].ID.Cursor()
 	}
 	return page, err
+}
+
+// Of returns the newest records of some queues that hold a fate of a message, at most queue.HistoryRecords, newest first, each
+// with the fates of that message alone. Since is when it was sent, or before. Fault: Unavailable.
+func (l *Ledger) Of(ctx context.Context, queues []string, message queue.ID, since time.Time) (records []Record, err error) {
+	err = l.read(ctx, func(ctx context.Context, s Store) (err error) {
+		records, err = s.Of(ctx, queues, message, numberAt(since), queue.HistoryRecords)
+		return err
+	})
+	return records, err
 }
 
 // Get returns one record with its fates and lines. Faults: NotFound (record_not_found), Unavailable.

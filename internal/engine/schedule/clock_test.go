@@ -126,6 +126,45 @@ func TestFire(t *testing.T) {
 	})
 }
 
+// TestARunByHandIsTheOnlyOne: on all nodes, and when the node that does it dies.
+func TestARunByHandIsTheOnlyOne(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.handle(takes(time.Minute, ok))
+		n, m := w.start("n", hourly), w.start("m", hourly)
+		wait(time.Until(time.Date(2000, 1, 1, 0, 59, 30, 0, time.UTC)))
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.FireNow(w.Context(), hourly, time.Now())
+			done <- err
+		}()
+		wait(time.Second)
+		for _, other := range []*node{n, m} {
+			if r, err := other.FireNow(w.Context(), hourly, time.Now()); fault.From(err).Code != schedule.CodeUnderWay {
+				t.Errorf("on node %s during a run by hand: %+v, %v", other.name, r, err)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		wait(2 * time.Minute)
+		w.wantOutcomes(hourly, "01 00:59 ok 1", "01 01:00 ok 1")
+		go func() {
+			_, err := n.FireNow(w.Context(), hourly, time.Now())
+			done <- err
+		}()
+		wait(time.Second)
+		n.kill()
+		wait(time.Second)
+		if r, err := m.FireNow(w.Context(), hourly, time.Now()); fault.From(err).Code != schedule.CodeUnderWay {
+			t.Errorf("before it is known that the node is dead: %+v, %v", r, err)
+		}
+		wait(queue.CronLease + 10*time.Second)
+		if r, err := m.FireNow(w.Context(), hourly, time.Now()); err != nil || r.Outcome != queue.OK {
+			t.Errorf("after the death of the node: %+v, %v", r, err)
+		}
+	})
+}
+
 func TestAParkedAppIsWokenWhenACronIsDue(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.handle(takes(time.Minute, ok))

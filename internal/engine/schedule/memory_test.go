@@ -75,6 +75,9 @@ func (m *memory) Claim(_ context.Context, c *schedule.Claim) (int64, error) {
 	defer m.mu.Unlock()
 	a := m.app(c.App)
 	state := a.crons[c.Cron]
+	if c.Cron == "" {
+		state = &schedule.State{}
+	}
 	if a.fence != c.Fence || a.beat != c.Beat || state == nil {
 		return 0, schedule.ErrTaken
 	}

@@ -125,10 +125,11 @@ type Claim struct {
 	App, Node string
 	// Fence and Beat are those of the View that it is based on.
 	Fence, Beat int64
-	Cron        string
-	At          time.Time
-	Attempt     int
-	Missed      int
+	// Cron is the one that is due; "" is a run that a person asked for, of which no occurrence is noted.
+	Cron    string
+	At      time.Time
+	Attempt int
+	Missed  int
 	// Lost is the record of a run whose node died, which this claim ends; else nil.
 	Lost *Record
 }
@@ -157,8 +158,8 @@ type Store interface {
 	Forget(ctx context.Context, app string, crons []string) error
 	// Look returns what is remembered of an app.
 	Look(ctx context.Context, app string) (*View, error)
-	// Claim takes the app for one run, unless fence or beat have changed, or the cron is not declared: ErrTaken then. It
-	// returns the fence of the run.
+	// Claim takes the app, which was declared, for one run, unless fence or beat have changed, or the cron is not declared:
+	// ErrTaken then. It returns the fence of the run.
 	Claim(ctx context.Context, claim *Claim) (fence int64, err error)
 	// Renew is a sign of life of a run. ErrTaken when it was taken over.
 	Renew(ctx context.Context, app string, fence int64) error
@@ -166,4 +167,38 @@ type Store interface {
 	Finish(ctx context.Context, finish *Finish) error
 	// Keep keeps the record of a run that was not claimed.
 	Keep(ctx context.Context, record *Record) error
+}
+
+// Kept is a record as it is kept. A later one has the higher ID.
+type Kept struct {
+	Record
+
+	ID int64
+}
+
+// Filter chooses kept records of an app.
+type Filter struct {
+	App string
+	// Cron is an expression; nil is any. Outcomes are those to show; none are all.
+	Cron     *string
+	Outcomes []queue.Outcome
+	// Before shows lower IDs only; 0 shows all.
+	Before int64
+}
+
+// Standing is what the kept records say of a cron.
+type Standing struct {
+	// Last is the newest record; nil when none is kept.
+	Last *Kept
+	// FailingSince is when the first run began that went wrong after the last that did not; zero when that one is the newest.
+	// Runs by hand do not count, nor occurrences that were missed.
+	FailingSince time.Time
+}
+
+// History is what a store tells of the records that it keeps. Fault: Unavailable.
+type History interface {
+	// Runs returns up to limit records, newest first.
+	Runs(ctx context.Context, f *Filter, limit int) ([]Kept, error)
+	// Standings describes crons of an app, by expression. One without records may be left out.
+	Standings(ctx context.Context, app string, crons []string) (map[string]Standing, error)
 }

@@ -80,14 +80,7 @@ func (l *loop) lostRecord(o *occurrence, now time.Time) *Record {
 
 // runClaimed runs an occurrence under its claim and says in f what is to become of it.
 func (l *loop) runClaimed(target *Target, generation int, o *occurrence, f *Finish) {
-	ctx, cancel := context.WithCancelCause(l.working)
-	defer cancel(nil)
-	var keeper sync.WaitGroup
-	ended := make(chan struct{})
-	keeper.Go(func() { l.keep(ctx, target.Store, f.Fence, ended, cancel) })
-	r, e := l.call(ctx, target, generation, f.Cron, o.at)
-	close(ended)
-	keeper.Wait()
+	r, e := l.callClaimed(target, generation, f.Fence, f.Cron, o.at)
 	now := l.o.Now().Round(0).Add(l.offset)
 	if e.unseen {
 		f.Try, f.Attempt = now, f.Attempt-1
@@ -102,6 +95,19 @@ func (l *loop) runClaimed(target *Target, generation int, o *occurrence, f *Fini
 		f.Try = retryAt(o.cron, o.at, o.attempt, now)
 	}
 	r.Retry, f.Record = f.Try, r
+}
+
+// callClaimed calls the handler under a claim.
+func (l *loop) callClaimed(target *Target, generation int, fence int64, cronText string, at time.Time) (*Record, ending) {
+	ctx, cancel := context.WithCancelCause(l.working)
+	defer cancel(nil)
+	var keeper sync.WaitGroup
+	ended := make(chan struct{})
+	keeper.Go(func() { l.keep(ctx, target.Store, fence, ended, cancel) })
+	r, e := l.call(ctx, target, generation, cronText, at)
+	close(ended)
+	keeper.Wait()
+	return r, e
 }
 
 // keep gives signs of life until the run ends. It cuts the run off when that belongs to another node, or may do so soon.
@@ -233,22 +239,49 @@ func (l *loop) finish(store Store, f *Finish) {
 	}
 }
 
-// fire runs what a person asked for.
-func (l *loop) fire(target *Target, generation int, r *request) {
+// fire runs what a person asked for, under a claim where the app has a store.
+func (l *loop) fire(target *Target, generation int, r *request) (*Record, error) {
 	if r.ctx.Err() != nil {
-		r.answer <- &Record{App: l.o.App, Cron: r.cron, At: r.at, Outcome: queue.Lost, Reason: "nobody waits for it any more", Manual: true}
-		return
+		return nil, fault.New(fault.Unavailable, "app_not_running", "the run did not begin: nobody waits for it any more")
 	}
-	record, e := l.call(l.working, target, generation, r.cron, r.at)
-	if e.unseen {
-		record.Outcome, record.Reason = queue.Lost, ErrGone.Error()
-	}
-	record.Attempt, record.Manual = 1, true
-	if target.Store != nil {
-		if err := target.Store.Keep(l.working, record); err != nil {
-			l.o.Log.Warn("the record of a run could not be kept", "error", fault.Detail(err))
+	f := &Finish{App: l.o.App}
+	var e ending
+	if target.Store == nil {
+		f.Record, e = l.call(l.working, target, generation, r.cron, r.at)
+	} else {
+		var err error
+		if f.Fence, err = l.take(target.Store); err != nil {
+			return nil, err
 		}
+		f.Record, e = l.callClaimed(target, generation, f.Fence, r.cron, r.at)
 	}
-	l.o.Recorder.Run(record)
-	r.answer <- record
+	if e.unseen {
+		f.Record.Outcome, f.Record.Reason = queue.Lost, ErrGone.Error()
+	}
+	f.Record.Attempt, f.Record.Manual = 1, true
+	if target.Store == nil {
+		l.o.Recorder.Run(f.Record)
+	} else {
+		l.finish(target.Store, f)
+	}
+	return f.Record, nil
+}
+
+// take claims the app for a run by hand.
+func (l *loop) take(store Store) (fence int64, err error) {
+	if err := store.Declare(l.working, l.o.App, nil); err != nil {
+		return 0, err
+	}
+	view, err := store.Look(l.working, l.o.App)
+	if err != nil {
+		return 0, err
+	}
+	if view.Running && !l.silent(view) {
+		return 0, l.elsewhere()
+	}
+	fence, err = store.Claim(l.working, &Claim{App: l.o.App, Node: l.o.Node, Fence: view.Fence, Beat: view.Beat})
+	if errors.Is(err, ErrTaken) {
+		return 0, l.elsewhere()
+	}
+	return fence, err
 }

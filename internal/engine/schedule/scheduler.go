@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/core/cron"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/span"
 )
 
 // Options are what a Scheduler needs. All fields are required.
@@ -61,7 +62,13 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // a request that nobody waits for any more is not begun
 	cron   string
 	at     time.Time
-	answer chan *Record // buffered
+	answer chan fired // buffered
+}
+
+// fired is what came of a request.
+type fired struct {
+	record *Record
+	err    error
 }
 
 // New returns a scheduler that has nothing to run yet. Stop has to be called to end its goroutine.
@@ -103,14 +110,38 @@ func (s *Scheduler) now() (target Target, generation int, changed <-chan struct{
 	return s.target, s.generation, s.changed
 }
 
+// CodeUnderWay is the code of the fault for a run by hand while another run of the app is under way.
+const CodeUnderWay = "run_under_way"
+
+func (s *Scheduler) underWay() *fault.Error {
+	return fault.New(fault.Conflict, CodeUnderWay, "a run of %s is under way, and an app has one at a time", s.o.App).
+		WithHint("try again when it has ended; one takes at most %s", span.Text(queue.CronTime))
+}
+
+// elsewhere is the same for a run of another node, of which is not known yet whether it lives.
+func (s *Scheduler) elsewhere() *fault.Error {
+	return s.underWay().WithHint("another node does it; try again when it has ended, or in %s, should that node have died", span.Text(queue.CronLease))
+}
+
+// FireNow does as Fire, and refuses while a run of the app is under way here.
+func (s *Scheduler) FireNow(ctx context.Context, cronText string, at time.Time) (*Record, error) {
+	s.mu.Lock()
+	busy := s.calls > 0
+	s.mu.Unlock()
+	if busy {
+		return nil, s.underWay()
+	}
+	return s.Fire(ctx, cronText, at)
+}
+
 // Fire runs the handler now, as if cron, which may be any text, came at a time. It waits for its turn among the app's runs
-// and for the end of its own; when ctx ends before the run begins, it does not begin. A run that fails is not tried again.
-// Fault: Unavailable.
+// on this node and for the end of its own; when ctx ends before the run begins, it does not begin. A run that fails is not
+// tried again. Faults: Conflict (CodeUnderWay) when another node runs one, Unavailable.
 func (s *Scheduler) Fire(ctx context.Context, cronText string, at time.Time) (*Record, error) {
 	if target, _, _ := s.now(); target.Wake != nil {
 		target.Wake()
 	}
-	r := &request{ctx: ctx, cron: cronText, at: at, answer: make(chan *Record, 1)}
+	r := &request{ctx: ctx, cron: cronText, at: at, answer: make(chan fired, 1)}
 	select {
 	case s.requests <- r:
 	case <-ctx.Done():
@@ -118,7 +149,8 @@ func (s *Scheduler) Fire(ctx context.Context, cronText string, at time.Time) (*R
 	case <-s.taking.Done():
 		return nil, fault.New(fault.Unavailable, "app_not_running", "the run did not begin: %s", errStopped)
 	}
-	return <-r.answer, nil
+	done := <-r.answer
+	return done.record, done.err
 }
 
 // Idle reports whether no handler has been called for a time.
@@ -185,7 +217,8 @@ func (l *loop) sleep(target *Target, generation int, changed <-chan struct{}, wa
 			return
 		case r := <-requests:
 			timer.Stop()
-			l.fire(target, generation, r)
+			record, err := l.fire(target, generation, r)
+			r.answer <- fired{record, err}
 			return
 		case <-l.taking.Done():
 			timer.Stop()

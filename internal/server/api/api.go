@@ -7,10 +7,16 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/crons"
+	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
+	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
+	"github.com/runlot/runlot/internal/server/api/replay"
+	"github.com/runlot/runlot/internal/server/api/series"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -22,10 +28,20 @@ type Options struct {
 	Instance apps.Instance
 	Queues   reach.Queues
 	Compile  apps.Compiler
+	Crons    crons.Instance
+	D1       d1.Databases
+	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
+	Replays replay.Options
+	// Operations is what goes on in the background.
+	Operations *operations.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
 	Log     *slog.Logger
+	// Observe is told of the calls; nil is nobody.
+	Observe endpoint.Observer
+	// Metrics shows the numbers of the instance; nil does not.
+	Metrics http.Handler
 }
 
 // API is an http.Handler.
@@ -35,16 +51,32 @@ type API struct {
 	door *endpoint.Door
 }
 
+// Prefix is the beginning of the paths of all calls, and MetricsPath is where the numbers for Prometheus are.
+const (
+	Prefix      = "/v1/"
+	MetricsPath = "/metrics"
+)
+
 // New returns the API.
 func New(o Options) *API {
 	mux := http.NewServeMux()
-	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Log)}
+	a := &API{o: o, mux: mux, door: endpoint.New(mux, o.Version, o.Access, o.Replays, o.Observe, o.Log)}
 	a.registerIdentity()
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	queues.Register(a.door, &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log})
+	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	queues.Register(a.door, to)
+	background.Register(a.door, to, o.Operations)
+	series.Register(a.door, to)
+	crons.Register(a.door, o.Crons, o.Versions, o.Log)
+	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
+	if o.Versions != nil {
+		databases.Versions = o.Versions
+	}
+	d1.Register(a.door, databases)
 	a.serveOpenAPI()
+	a.serveMetrics()
 	a.mux.HandleFunc("/", a.unknown)
 	return a
 }
@@ -64,6 +96,24 @@ func (a *API) serveOpenAPI() {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text)
+	})
+}
+
+// serveMetrics shows the numbers of the instance to who may read all of it.
+func (a *API) serveMetrics() {
+	if a.o.Metrics == nil {
+		return
+	}
+	a.mux.HandleFunc("GET "+MetricsPath, func(w http.ResponseWriter, r *http.Request) {
+		token, err := a.door.Identify(r.Context(), r.Header.Get("Authorization"))
+		if err == nil {
+			err = token.Allow(access.Read, "")
+		}
+		if err != nil {
+			endpoint.WriteFault(w, err)
+			return
+		}
+		a.o.Metrics.ServeHTTP(w, r)
 	})
 }
 

@@ -25,10 +25,13 @@ import (
 	"github.com/runlot/runlot/internal/config/runlotjson"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/daemon/bulk"
+	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
+	"github.com/runlot/runlot/internal/server/api/replay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -50,6 +53,7 @@ func (i *instance) Switch(ctx context.Context, v *deploy.Runnable, commit func(c
 
 func (*instance) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (*instance) Remove(context.Context, string) error           { return nil }
+func (*instance) Running() []*app.Manifest                       { return nil }
 func (*instance) Waiting(context.Context, string, string) int64  { return 3 }
 func (*instance) URLs(name string) []string                      { return []string{"http://" + name + ".localhost"} }
 
@@ -60,10 +64,13 @@ func (*instance) Apps(context.Context) (map[string]apps.Running, error) {
 type world struct {
 	t        *testing.T
 	server   *httptest.Server
+	url      string // of the database
 	access   *access.Keeper
 	instance *instance
 	queues   *queues
+	crons    *scheduled
 	admin    *client.Client
+	calls    numbers.APICalls
 }
 
 func newWorld(t *testing.T) *world {
@@ -78,11 +85,18 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, access: access.New(store), instance: &instance{}, queues: &queues{}}
+	w := &world{t: t, url: a.OwnerURL(), access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
+	background, err := bulk.Start(t.Context(), store, w.queues, store, log)
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	t.Cleanup(background.Stop)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Version: "1.2.3", Account: "local", Log: log,
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"},
+		Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
+		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "numbers") }),
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {
 			m, problems, err := runlotjson.Compile(file, text)
 			if err != nil || len(problems) > 0 {
@@ -99,15 +113,21 @@ func newWorld(t *testing.T) *world {
 // client makes a token and a client that carries it.
 func (w *world) client(appName string, role access.Role) *client.Client {
 	w.t.Helper()
-	text, _, err := w.access.Create(w.t.Context(), "the "+string(role), role, appName, time.Time{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	c, err := client.New(w.server.URL, text)
+	c, err := client.New(w.server.URL, w.text(appName, role))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// text makes a token.
+func (w *world) text(appName string, role access.Role) string {
+	w.t.Helper()
+	text, _, err := w.access.Create(w.t.Context(), "the "+string(role), role, appName, time.Time{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return text
 }
 
 func upload(name, message string) *client.Upload {

@@ -23,6 +23,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
@@ -31,10 +32,13 @@ type queues struct {
 	names     []string
 	databases map[string]reach.Database
 	manifests []*app.Manifest
+	recorders map[string]*series.Recorder
 }
 
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
+
+func (q *queues) Series(name string) *series.Recorder { return q.recorders[name] }
 
 func (q *queues) Database(_ context.Context, name string) (reach.Database, error) {
 	if db, ok := q.databases[name]; ok {
@@ -82,9 +86,10 @@ func (w *world) serve() (*broker.Broker, *ledger.Ledger) {
 	return b, records
 }
 
-// kill moves all that is visible in a queue to its dead-letter queue.
-func kill(t *testing.T, b *broker.Broker, name string, n int) {
+// kill moves n messages of the queue jobs to its dead-letter queue.
+func kill(t *testing.T, b *broker.Broker, n int) {
 	t.Helper()
+	const name = "jobs"
 	lane, err := b.Lane(name)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +169,7 @@ func TestMessagesThroughTheAPI(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 
-	kill(t, b, "jobs", 3)
+	kill(t, b, 3)
 	list, err := c.Queues(ctx, "")
 	if err != nil || len(list) != 4 || list[0].Name != "jobs" || list[0].DeadLetters != 3 || list[1].Name != "jobs-dead" ||
 		list[1].DeadLettersOf[0] != "jobs" || list[2].Producers[0].App != "mail" {
@@ -227,7 +232,7 @@ func TestARedriveStopsWithItsCaller(t *testing.T) {
 	if _, err := b.Send(t.Context(), "jobs", list); err != nil {
 		t.Fatal(err)
 	}
-	kill(t, b, "jobs", n)
+	kill(t, b, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// One message a step, and a second between two.
@@ -423,73 +428,4 @@ func TestATokenForOneAppOpensItsQueues(t *testing.T) {
 	w.code(err, "redrive_target_forbidden")
 	_, err = c.Redrive(ctx, "db", "mails-dead", &client.Redrive{To: "jobs"}, nil)
 	w.code(err, "redrive_target_forbidden")
-}
-
-func TestBatchesThroughTheAPI(t *testing.T) {
-	w := newWorld(t)
-	_, records := w.serve()
-	ctx := t.Context()
-	for i := range 5 {
-		for _, name := range []string{"jobs", "mails"} {
-			r := &ledger.Record{
-				ID: ledger.ID{Queue: name}, App: "shop", Version: "v1", Delivery: name + string(rune('0'+i)), Start: time.Now(), Duration: time.Millisecond,
-				Outcome: queue.OK, Delivered: 1, Acked: 1,
-			}
-			if i == 4 {
-				r.Outcome, r.Acked, r.Retried, r.Error = queue.Failed, 0, 1, &ledger.Exception{Name: "TypeError", Message: "no", Location: "a.ts:1:2", Stack: "at a"}
-				r.Fates = []ledger.Fate{{Kind: ledger.Retried, Attempt: 1, Delay: time.Second}}
-				records.Log(r.Delivery, ledger.Line{Time: time.Now(), Level: "warn", Text: "mind the step"})
-			}
-			records.Batch(r)
-		}
-	}
-	var all []client.Batch
-	for deadline := time.After(time.Minute); len(all) < 10; {
-		all = nil
-		f := &client.BatchFilter{Limit: 3}
-		for {
-			page, err := w.admin.Batches(ctx, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, page.Items...)
-			if f.Cursor = page.Next; f.Cursor == "" {
-				break
-			}
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-deadline:
-			t.Fatalf("%d batches", len(all))
-		}
-	}
-	if len(all) != 10 {
-		t.Errorf("%d batches in pages", len(all))
-	}
-	failed, err := w.admin.Batches(ctx, &client.BatchFilter{Database: "db", Queue: "jobs", App: "shop", Outcome: "failed", Since: time.Now().Add(-time.Hour), Detail: true})
-	if err != nil || len(failed.Items) != 1 {
-		t.Fatalf("%+v, %v", failed, err)
-	}
-	one, err := w.admin.Batch(ctx, "db", failed.Items[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&failed.Items[0], one); diff != "" {
-		t.Errorf("the list with details and the batch differ: %s", diff)
-	}
-	if one.Error.Location != "a.ts:1:2" || len(one.Fates) != 1 || one.Fates[0].DelaySeconds != 1 || len(one.Lines) != 1 || one.Lines[0].Text != "mind the step" {
-		t.Errorf("%+v", one)
-	}
-	q, err := w.admin.Queue(ctx, "db", "jobs")
-	if err != nil || q.LastBatch == nil || q.LastBatch.Outcome != "failed" {
-		t.Errorf("%+v, %v", q, err)
-	}
-	mine, err := w.client("mail", access.Read).Batches(ctx, &client.BatchFilter{})
-	if err != nil || len(mine.Items) != 5 || mine.Items[0].Queue != "mails" {
-		t.Errorf("%+v, %v", mine, err)
-	}
-	none, err := w.admin.Batches(ctx, &client.BatchFilter{Since: time.Now().Add(time.Hour)})
-	if err != nil || len(none.Items) != 0 {
-		t.Errorf("%+v, %v", none, err)
-	}
 }

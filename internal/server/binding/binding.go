@@ -35,6 +35,8 @@ type Options struct {
 	Queues   Queues
 	// Gate is shared by all worker processes of a node.
 	Gate *Gate
+	// Trace makes spans of sends; nil makes none.
+	Trace *Trace
 	// Log takes what callers must not see.
 	Log *slog.Logger
 }
@@ -45,6 +47,8 @@ type handler struct {
 	producers map[string]*app.Producer
 	queues    Queues
 	gate      *Gate
+	trace     *Trace
+	app       string
 	log       *slog.Logger
 }
 
@@ -60,6 +64,8 @@ func New(options Options) http.Handler {
 		producers: make(map[string]*app.Producer, len(options.Manifest.Producers)),
 		queues:    options.Queues,
 		gate:      options.Gate,
+		trace:     options.Trace,
+		app:       options.Manifest.Name,
 		log:       options.Log,
 	}
 	for i := range options.Manifest.Producers {
@@ -107,17 +113,17 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (queue.Metrics, 
 	defer cancel()
 	switch r.Method + " " + r.URL.Path {
 	case "POST /message":
-		drafts, err := h.readMessage(w, r, producer)
+		drafts, said, err := h.readMessage(w, r, producer)
 		if err != nil {
 			return none, err
 		}
-		return h.send(ctx, producer.Queue, drafts)
+		return h.send(ctx, producer.Queue, drafts, said)
 	case "POST /batch":
-		drafts, err := h.readBatch(w, r, producer)
+		drafts, said, err := h.readBatch(w, r, producer)
 		if err != nil {
 			return none, err
 		}
-		return h.send(ctx, producer.Queue, drafts)
+		return h.send(ctx, producer.Queue, drafts, said)
 	case "GET /metrics":
 		return late(h.queues.Metrics(ctx, producer.Queue))
 	default:
@@ -125,8 +131,11 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) (queue.Metrics, 
 	}
 }
 
-func (h *handler) send(ctx context.Context, queueName string, drafts []queue.Draft) (queue.Metrics, error) {
-	return late(h.queues.Send(ctx, queueName, drafts))
+func (h *handler) send(ctx context.Context, queueName string, drafts []queue.Draft, said string) (queue.Metrics, error) {
+	end := h.trace.begin(h.app, queueName, said, drafts)
+	m, err := late(h.queues.Send(ctx, queueName, drafts))
+	end(err)
+	return m, err
 }
 
 // late turns the end of a call's time into the fault that the caller sees.

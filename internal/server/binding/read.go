@@ -17,48 +17,50 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// readMessage reads the body of POST /message: the bytes of one message.
-func (h *handler) readMessage(w http.ResponseWriter, r *http.Request, p *app.Producer) ([]queue.Draft, error) {
+// readMessage reads the body of POST /message: the bytes of one message. It also returns what the sender says of itself.
+func (h *handler) readMessage(w http.ResponseWriter, r *http.Request, p *app.Producer) (drafts []queue.Draft, said string, err error) {
 	format, ok := queue.ParseFormat(r.Header.Get("X-Msg-Fmt"))
 	if !ok {
-		return nil, unknownFormat(r.Header.Get("X-Msg-Fmt"))
+		return nil, "", unknownFormat(r.Header.Get("X-Msg-Fmt"))
 	}
 	delay, err := callDelay(r, queue.CodeMetadataInvalid)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if r.ContentLength > int64(h.limits.MessageBytes) {
-		return nil, fault.New(fault.Limit, queue.CodeMessageSize, "message length of %d bytes exceeds limit of %d", r.ContentLength, h.limits.MessageBytes)
+	room := h.trace.room()
+	if r.ContentLength > int64(h.limits.MessageBytes+room) {
+		return nil, "", fault.New(fault.Limit, queue.CodeMessageSize, "message length of %d bytes exceeds limit of %d", r.ContentLength, h.limits.MessageBytes)
 	}
 	// The body is kept by the broker: it gets memory of its own, exactly as much as it needs.
-	body, err := readAll(w, r, make([]byte, 0, max(r.ContentLength, 0)), h.limits.MessageBytes+1)
+	body, err := readAll(w, r, make([]byte, 0, max(r.ContentLength, 0)), h.limits.MessageBytes+room+1)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if delay == nil {
 		delay = p.DeliveryDelay
 	}
 	d := queue.Draft{Format: format, Body: body, Delay: delay}
+	said = h.trace.open(&d)
 	if f := queue.CheckDraft(h.limits, &d); f != nil {
-		return nil, f
+		return nil, "", f
 	}
 	if f := checkText(&d); f != nil {
-		return nil, f
+		return nil, "", f
 	}
-	return []queue.Draft{d}, nil
+	return []queue.Draft{d}, said, nil
 }
 
 // frames are the buffers into which the bodies of POST /batch are read.
 var frames = sync.Pool{New: func() any { b := make([]byte, 0, 32<<10); return &b }}
 
-// readBatch reads the body of POST /batch: JSON with the messages in base64.
-func (h *handler) readBatch(w http.ResponseWriter, r *http.Request, p *app.Producer) ([]queue.Draft, error) {
+// readBatch reads the body of POST /batch: JSON with the messages in base64. It also returns what the sender says of itself.
+func (h *handler) readBatch(w http.ResponseWriter, r *http.Request, p *app.Producer) (drafts []queue.Draft, said string, err error) {
 	delay, err := callDelay(r, queue.CodeDelayInvalid)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if r.ContentLength > queue.MaxBindingBody {
-		return nil, h.tooLarge(r)
+		return nil, "", h.tooLarge(r)
 	}
 	buffer, ok := frames.Get().(*[]byte)
 	if !ok {
@@ -74,32 +76,34 @@ func (h *handler) readBatch(w http.ResponseWriter, r *http.Request, p *app.Produ
 		*buffer = frame
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(frame) > queue.MaxBindingBody {
-		return nil, h.tooLarge(r)
+		return nil, "", h.tooLarge(r)
 	}
-	drafts, err := decodeBatch(frame)
-	if err != nil {
-		return nil, err
+	if drafts, err = decodeBatch(frame); err != nil {
+		return nil, "", err
 	}
 	if delay == nil {
 		delay = p.DeliveryDelay
 	}
 	for i := range drafts {
+		if text := h.trace.open(&drafts[i]); text != "" {
+			said = text
+		}
 		if drafts[i].Delay == nil {
 			drafts[i].Delay = delay
 		}
 	}
 	if f := queue.CheckBatch(h.limits, drafts); f != nil {
-		return nil, f
+		return nil, "", f
 	}
 	for i := range drafts {
 		if f := checkText(&drafts[i]); f != nil {
-			return nil, fault.New(f.Kind, f.Code, "message %d: %s", i, f.Message)
+			return nil, "", fault.New(f.Kind, f.Code, "message %d: %s", i, f.Message)
 		}
 	}
-	return drafts, nil
+	return drafts, said, nil
 }
 
 // tooLarge says which limit a batch breaks whose body is not even read, by what workerd says about it.

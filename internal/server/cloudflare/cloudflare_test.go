@@ -36,6 +36,7 @@ func (runner) Switch(ctx context.Context, _ *deploy.Runnable, commit func(contex
 }
 func (runner) Resume(context.Context, *deploy.Runnable) error { return nil }
 func (runner) Remove(context.Context, string) error           { return nil }
+func (runner) Running() []*app.Manifest                       { return nil }
 func (runner) Waiting(context.Context, string, string) int64  { return 0 }
 
 type world struct {
@@ -43,6 +44,8 @@ type world struct {
 	api    *cloudflare.API
 	access *access.Keeper
 	engine *deploy.Engine
+	store  deploy.Store
+	queues *brokers
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,9 +61,19 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log})}
-	w.api = cloudflare.New(cloudflare.Options{Deploy: w.engine, Versions: store, Access: w.access, Account: "local", Log: log})
+	w := &world{
+		t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log}), store: store,
+		queues: &brokers{},
+	}
+	w.api = w.over(w.access)
 	return w
+}
+
+// over is an API that knows the tokens of a keeper.
+func (w *world) over(keeper *access.Keeper) *cloudflare.API {
+	return cloudflare.New(cloudflare.Options{
+		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 func (w *world) token(role access.Role, appName string) string {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
 type account struct {
@@ -13,25 +14,25 @@ type account struct {
 
 func (a *API) registerIdentity() {
 	one := account{a.o.Account, "celld"}
-	a.handle("GET /user/tokens/verify", access.Read, func(w http.ResponseWriter, c *call) error {
-		answer(w, http.StatusOK, map[string]string{"id": c.token.ID, "status": "active"}, nil)
+	a.Handle("GET /user/tokens/verify", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
+		wire.Answer(w, map[string]string{"id": c.Token.ID, "status": "active"})
 		return nil
 	})
-	a.handle("GET /user", access.Read, func(w http.ResponseWriter, c *call) error {
-		answer(w, http.StatusOK, map[string]string{"id": c.token.ID, "email": c.token.Name}, nil)
+	a.Handle("GET /user", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
+		wire.Answer(w, map[string]string{"id": c.Token.ID, "email": c.Token.Name})
 		return nil
 	})
-	a.handle("GET /accounts", access.Read, func(w http.ResponseWriter, c *call) error {
-		list(w, c.Request, []account{one})
+	a.Handle("GET /accounts", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
+		wire.List(w, c, []account{one})
 		return nil
 	})
-	a.handle("GET /accounts/{account}", access.Read, func(w http.ResponseWriter, _ *call) error {
-		answer(w, http.StatusOK, one, nil)
+	a.Handle("GET /accounts/{account}", access.Read, func(w http.ResponseWriter, _ *wire.Call) error {
+		wire.Answer(w, one)
 		return nil
 	})
-	a.handle("GET /memberships", access.Read, func(w http.ResponseWriter, c *call) error {
+	a.Handle("GET /memberships", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
 		roles := map[access.Role]string{access.Admin: "Administrator", access.Deploy: "Workers Admin", access.Read: "Administrator Read Only"}
-		list(w, c.Request, []map[string]any{{"id": c.token.ID, "account": one, "roles": []string{roles[c.token.Role]}}})
+		wire.List(w, c, []map[string]any{{"id": c.Token.ID, "account": one, "roles": []string{roles[c.Token.Role]}}})
 		return nil
 	})
 }

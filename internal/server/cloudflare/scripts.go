@@ -8,6 +8,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
 // recentDeployments is how many deployments are listed, as Cloudflare does.
@@ -15,57 +16,59 @@ const recentDeployments = 10
 
 func (a *API) registerScripts() {
 	const scripts = "/accounts/{account}/workers/scripts"
-	a.handle("GET "+scripts, access.Read, a.listScripts)
-	a.handle("GET /accounts/{account}/workers/services/{app}", access.Read, a.service)
-	a.handle("DELETE /accounts/{account}/workers/services/{app}", access.Deploy, a.deleteScript)
-	a.handle("DELETE "+scripts+"/{app}", access.Deploy, a.deleteScript)
-	a.handle("GET "+scripts+"/{app}/versions", access.Read, a.listVersions)
-	a.handle("GET "+scripts+"/{app}/versions/{version}", access.Read, a.version)
-	a.handle("GET "+scripts+"/{app}/deployments", access.Read, a.listDeployments)
-	a.handle("POST "+scripts+"/{app}/deployments", access.Deploy, a.deploy)
-	a.handle("GET "+scripts+"/{app}/secrets", access.Read, a.listSecrets)
-	a.handle("PUT "+scripts+"/{app}/secrets", access.Deploy, a.putSecret)
-	a.handle("DELETE "+scripts+"/{app}/secrets/{name}", access.Deploy, a.deleteSecret)
+	a.Handle("GET "+scripts, access.Read, a.listScripts)
+	a.Handle("GET /accounts/{account}/workers/services/{app}", access.Read, a.service)
+	a.Handle("DELETE /accounts/{account}/workers/services/{app}", access.Deploy, a.deleteScript)
+	a.Handle("DELETE "+scripts+"/{app}", access.Deploy, a.deleteScript)
+	a.Handle("GET "+scripts+"/{app}/versions", access.Read, a.listVersions)
+	a.Handle("GET "+scripts+"/{app}/versions/{version}", access.Read, a.version)
+	a.Handle("GET "+scripts+"/{app}/deployments", access.Read, a.listDeployments)
+	a.Handle("POST "+scripts+"/{app}/deployments", access.Deploy, a.deploy)
+	a.Handle("GET "+scripts+"/{app}/secrets", access.Read, a.listSecrets)
+	a.Handle("PUT "+scripts+"/{app}/secrets", access.Deploy, a.putSecret)
+	a.Handle("DELETE "+scripts+"/{app}/secrets/{name}", access.Deploy, a.deleteSecret)
 }
 
-func (a *API) listScripts(w http.ResponseWriter, c *call) error {
+func (a *API) listScripts(w http.ResponseWriter, c *wire.Call) error {
 	apps, err := a.o.Versions.Apps(c.Context())
 	if err != nil {
 		return err
 	}
 	var all []map[string]any
 	for i := range apps {
-		if one := &apps[i]; one.Live != "" && (c.token.App == "" || c.token.App == one.Name) {
-			all = append(all, map[string]any{"id": one.Name, "created_on": stamp(one.Created), "modified_on": stamp(one.Since)})
+		if one := &apps[i]; one.Live != "" && (c.Token.App == "" || c.Token.App == one.Name) {
+			all = append(all, map[string]any{"id": one.Name, "created_on": wire.Stamp(one.Created), "modified_on": wire.Stamp(one.Since)})
 		}
 	}
-	list(w, c.Request, all)
+	wire.List(w, c, all)
 	return nil
 }
 
 // service tells a client whether a script was deployed before.
-func (a *API) service(w http.ResponseWriter, c *call) error {
+func (a *API) service(w http.ResponseWriter, c *wire.Call) error {
 	name := c.PathValue("app")
 	one, err := a.o.Versions.App(c.Context(), name)
 	if fault.KindOf(err) == fault.NotFound || err == nil && one.Live == "" {
-		return fault.New(fault.NotFound, codeService, "there is no script %s", name)
+		return fault.New(fault.NotFound, wire.CodeService, "there is no script %s", name)
 	}
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, map[string]any{
+	wire.Answer(w, map[string]any{
 		"id": name, "default_environment": map[string]any{
 			"environment": "production", "script": map[string]any{"id": name, "tag": one.Live, "tags": []string{}, "last_deployed_from": "wrangler"},
 		},
-	}, nil)
+	})
 	return nil
 }
 
-func (a *API) deleteScript(w http.ResponseWriter, c *call) error {
-	if err := a.o.Deploy.Delete(finished(c), c.PathValue("app"), c.token.Name); err != nil {
+func (a *API) deleteScript(w http.ResponseWriter, c *wire.Call) error {
+	// As on Cloudflare, an app that others depend on is deleted only with ?force=true.
+	force := c.URL.Query().Get("force") == "true"
+	if _, err := a.o.Deploy.Delete(wire.Finished(c), c.PathValue("app"), c.Token.Name, force); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, nil, nil)
+	wire.Answer(w, nil)
 	return nil
 }
 
@@ -89,7 +92,7 @@ func wireVersion(v *deploy.Version) map[string]any {
 	}
 	return map[string]any{
 		"id": v.ID, "number": v.Number, "annotations": annotations,
-		"metadata": map[string]any{"created_on": stamp(v.Created), "modified_on": stamp(v.Created), "author_email": v.Author, "source": "wrangler"},
+		"metadata": map[string]any{"created_on": wire.Stamp(v.Created), "modified_on": wire.Stamp(v.Created), "author_email": v.Author, "source": "wrangler"},
 		"resources": map[string]any{
 			"script":         map[string]any{"etag": v.Digest, "handlers": []string{}},
 			"script_runtime": map[string]any{"compatibility_date": m.CompatibilityDate, "compatibility_flags": append([]string{}, m.CompatibilityFlags...)},
@@ -98,7 +101,7 @@ func wireVersion(v *deploy.Version) map[string]any {
 	}
 }
 
-func (a *API) listVersions(w http.ResponseWriter, c *call) error {
+func (a *API) listVersions(w http.ResponseWriter, c *wire.Call) error {
 	name := c.PathValue("app")
 	if _, err := a.o.Versions.App(c.Context(), name); err != nil {
 		return err
@@ -111,20 +114,20 @@ func (a *API) listVersions(w http.ResponseWriter, c *call) error {
 	for i := range versions {
 		items = append(items, wireVersion(&versions[i]))
 	}
-	answer(w, http.StatusOK, map[string]any{"items": items}, nil)
+	wire.Answer(w, map[string]any{"items": items})
 	return nil
 }
 
-func (a *API) version(w http.ResponseWriter, c *call) error {
+func (a *API) version(w http.ResponseWriter, c *wire.Call) error {
 	v, err := a.o.Versions.Version(c.Context(), c.PathValue("app"), c.PathValue("version"))
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, wireVersion(v), nil)
+	wire.Answer(w, wireVersion(v))
 	return nil
 }
 
-func (a *API) listDeployments(w http.ResponseWriter, c *call) error {
+func (a *API) listDeployments(w http.ResponseWriter, c *wire.Call) error {
 	name := c.PathValue("app")
 	if _, err := a.o.Versions.App(c.Context(), name); err != nil {
 		return err
@@ -144,11 +147,11 @@ func (a *API) listDeployments(w http.ResponseWriter, c *call) error {
 			annotations["workers/triggered_by"] = "rollback"
 		}
 		items = append(items, map[string]any{
-			"id": d.ID, "created_on": stamp(d.Created), "author_email": d.Author, "source": "wrangler", "strategy": "percentage", "annotations": annotations,
+			"id": d.ID, "created_on": wire.Stamp(d.Created), "author_email": d.Author, "source": "wrangler", "strategy": "percentage", "annotations": annotations,
 			"versions": []map[string]any{{"version_id": d.Version, "percentage": 100}},
 		})
 	}
-	answer(w, http.StatusOK, map[string]any{"deployments": items}, nil)
+	wire.Answer(w, map[string]any{"deployments": items})
 	return nil
 }
 
@@ -161,8 +164,8 @@ type deployRequest struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-func (a *API) deploy(w http.ResponseWriter, c *call) error {
-	in, err := body[deployRequest](c)
+func (a *API) deploy(w http.ResponseWriter, c *wire.Call) error {
+	in, err := wire.Body[deployRequest](c)
 	if err != nil {
 		return err
 	}
@@ -175,18 +178,18 @@ func (a *API) deploy(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.o.Deploy.Deploy(finished(c), &deploy.Request{
-		App: name, Version: in.Versions[0].ID, Action: action, Author: c.token.Name, Message: in.Annotations["workers/message"],
+	d, err := a.o.Deploy.Deploy(wire.Finished(c), &deploy.Request{
+		App: name, Version: in.Versions[0].ID, Action: action, Author: c.Token.Name, Message: in.Annotations["workers/message"],
 	})
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, map[string]string{"id": d.ID}, nil)
+	wire.Answer(w, map[string]string{"id": d.ID})
 	return nil
 }
 
 // action is a rollback where an older version than the live one is asked for: clients make the same call for both.
-func (a *API) action(c *call, name, id string) (deploy.Action, error) {
+func (a *API) action(c *wire.Call, name, id string) (deploy.Action, error) {
 	one, err := a.o.Versions.App(c.Context(), name)
 	if err != nil {
 		return "", err
@@ -204,7 +207,7 @@ func (a *API) action(c *call, name, id string) (deploy.Action, error) {
 // secretType is the one type of secret.
 const secretType = "secret_text"
 
-func (a *API) listSecrets(w http.ResponseWriter, c *call) error {
+func (a *API) listSecrets(w http.ResponseWriter, c *wire.Call) error {
 	secrets, err := a.o.Deploy.Secrets(c.Context(), c.PathValue("app"))
 	if err != nil {
 		return err
@@ -213,29 +216,29 @@ func (a *API) listSecrets(w http.ResponseWriter, c *call) error {
 	for i := range secrets {
 		all[i] = map[string]string{"name": secrets[i].Name, "type": secretType}
 	}
-	list(w, c.Request, all)
+	wire.List(w, c, all)
 	return nil
 }
 
-func (a *API) putSecret(w http.ResponseWriter, c *call) error {
-	in, err := body[struct{ Name, Text, Type string }](c)
+func (a *API) putSecret(w http.ResponseWriter, c *wire.Call) error {
+	in, err := wire.Body[struct{ Name, Text, Type string }](c)
 	if err != nil {
 		return err
 	}
 	if in.Type != "" && in.Type != secretType {
 		return fault.New(fault.Invalid, "secret_type", "a secret of the type %q is not in this release", in.Type).WithHint("use %s", secretType)
 	}
-	if err := a.o.Deploy.PutSecret(finished(c), c.PathValue("app"), in.Name, in.Text, c.token.Name); err != nil {
+	if err := a.o.Deploy.PutSecret(wire.Finished(c), c.PathValue("app"), in.Name, in.Text, c.Token.Name); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, map[string]string{"name": in.Name, "type": secretType}, nil)
+	wire.Answer(w, map[string]string{"name": in.Name, "type": secretType})
 	return nil
 }
 
-func (a *API) deleteSecret(w http.ResponseWriter, c *call) error {
-	if err := a.o.Deploy.DeleteSecret(finished(c), c.PathValue("app"), c.PathValue("name"), c.token.Name); err != nil {
+func (a *API) deleteSecret(w http.ResponseWriter, c *wire.Call) error {
+	if err := a.o.Deploy.DeleteSecret(wire.Finished(c), c.PathValue("app"), c.PathValue("name"), c.Token.Name); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, nil, nil)
+	wire.Answer(w, nil)
 	return nil
 }

@@ -34,6 +34,8 @@ type Ingress struct {
 	proxy *httputil.ReverseProxy
 	// requests counts those that came, active those under way; last is when one ended last, in nanoseconds since 1970.
 	requests, active, last atomic.Int64
+	// answers counts by the first digit of the status.
+	answers [6]atomic.Int64
 
 	mu      sync.Mutex
 	process Process       // nil while none serves; guarded by mu
@@ -49,7 +51,7 @@ func New(log *slog.Logger) *Ingress {
 	i := &Ingress{log: log, own: map[string]http.Handler{}, changed: make(chan struct{})}
 	i.stopping, i.stop = context.WithCancel(context.Background())
 	i.proxy = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, BufferPool: buffers{}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Rewrite: rewrite, Transport: i, ErrorHandler: i.failed, ModifyResponse: i.answered, BufferPool: buffers{}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	i.server = NewServer(i, log)
 	return i
@@ -88,6 +90,34 @@ func (i *Ingress) Activity() (requests, active int64, last time.Time) {
 		last = time.Unix(0, at)
 	}
 	return i.requests.Load(), i.active.Load(), last
+}
+
+// Answers counts what was answered by the first digit of the status; place 0 is not used. A request whose client went away
+// before has no answer.
+func (i *Ingress) Answers() (list [6]int64) {
+	for digit := range i.answers {
+		list[digit] = i.answers[digit].Load()
+	}
+	return list
+}
+
+// answered counts an answer of the worker.
+func (i *Ingress) answered(r *http.Response) error {
+	i.count(r.StatusCode)
+	return nil
+}
+
+func (i *Ingress) count(status int) {
+	const digit = 100
+	if class := status / digit; class > 0 && class < len(i.answers) {
+		i.answers[class].Add(1)
+	}
+}
+
+// refuse answers in place of the worker.
+func (i *Ingress) refuse(w http.ResponseWriter, text string, status int) {
+	i.count(status)
+	http.Error(w, text, status)
 }
 
 // Handle takes the requests for a path away from the app. It has to be called before Serve.
@@ -179,10 +209,10 @@ func (i *Ingress) failed(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Connection", "close")
 	i.log.Debug("a request got no answer from the worker", "path", r.URL.Path, "error", fault.Detail(err))
 	if errors.Is(err, errNobody) {
-		http.Error(w, "the app is not running", http.StatusServiceUnavailable)
+		i.refuse(w, "the app is not running", http.StatusServiceUnavailable)
 		return
 	}
-	http.Error(w, "the app's process ended before it answered", http.StatusBadGateway)
+	i.refuse(w, "the app's process ended before it answered", http.StatusBadGateway)
 }
 
 // buffers are those of the bodies on their way.

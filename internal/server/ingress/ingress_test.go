@@ -120,6 +120,33 @@ func TestWhatCannotBeAnswered(t *testing.T) {
 	}
 }
 
+func TestAnswersAreCounted(t *testing.T) {
+	door, address := open(t)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	ask := func() {
+		t.Helper()
+		r, err := client.Get("http://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+	}
+	for _, status := range []int{200, 204, 302, 404, 500, 999} {
+		door.Set(function(func(*http.Request) (*http.Response, error) {
+			r := response("")
+			r.StatusCode = status
+			return r, nil
+		}))
+		ask()
+	}
+	door.Set(function(func(*http.Request) (*http.Response, error) { return nil, dispatch.ErrLost }))
+	ask()
+	if got, want := door.Answers(), [6]int64{2: 2, 3: 1, 4: 1, 5: 2}; got != want {
+		t.Errorf("answers %v, want %v", got, want)
+	}
+}
+
 // TestTheRequestArrivesAsItWasWritten, and the answer as the worker gave it.
 func TestTheRequestArrivesAsItWasWritten(t *testing.T) {
 	door, address := open(t)

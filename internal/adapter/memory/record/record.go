@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/ledger"
 )
 
@@ -122,6 +123,30 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) ([]ledger.Record, err
 		return cmp.Or(cmp.Compare(b.ID.Number, a.ID.Number), cmp.Compare(b.ID.Queue, a.ID.Queue))
 	})
 	return found[:min(len(found), q.Limit)], nil
+}
+
+// Of returns the newest records that hold a fate of a message.
+func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]ledger.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []ledger.Record
+	for _, name := range queues {
+		for i := range s.queues[name] {
+			r := &s.queues[name][i]
+			mine := slices.DeleteFunc(slices.Clone(r.Fates), func(f ledger.Fate) bool { return f.ID != message })
+			if len(mine) > 0 && r.ID.Number >= from {
+				short := brief(r)
+				short.Fates = mine
+				found = append(found, short)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b ledger.Record) int {
+		return cmp.Or(cmp.Compare(b.ID.Number, a.ID.Number), cmp.Compare(b.ID.Queue, a.ID.Queue))
+	})
+	return found[:min(len(found), limit)], nil
 }
 
 // brief is a record as lists have it.

@@ -14,20 +14,27 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/control/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/migrate"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/operations"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store implements deploy.Store and access.Store.
-type Store struct{ pool *pgxpool.Pool }
+// Store implements deploy.Store, access.Store and operations.Store.
+type Store struct {
+	pool    *pgxpool.Pool
+	address func(context.Context) (url string, err error)
+}
 
 var (
 	_ deploy.Store = (*Store)(nil)
 	_ access.Store = (*Store)(nil)
+
+	_ operations.Store = (*Store)(nil)
 )
 
 // Open brings the schema runlot_control up to date and returns the store. The address is asked for at each connection: a
@@ -40,6 +47,34 @@ func Open(ctx context.Context, address func(context.Context) (url string, err er
 	if err := upgrade(ctx, config); err != nil {
 		return nil, session.Classify(err)
 	}
+	return connect(ctx, config, address)
+}
+
+// Attach returns the store beside a program that has opened it, and leaves the schema as it is. Faults: NotFound
+// (control_missing) where no program has opened it yet, Unavailable.
+func Attach(ctx context.Context, address func(context.Context) (url string, err error)) (*Store, error) {
+	config, err := locate(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := connect(ctx, config, address)
+	if err != nil {
+		return nil, err
+	}
+	var known bool
+	if err := s.pool.QueryRow(ctx, "SELECT to_regclass('runlot_control.token') IS NOT NULL").Scan(&known); err != nil {
+		s.Close()
+		return nil, session.Classify(err)
+	}
+	if !known {
+		s.Close()
+		return nil, fault.New(fault.NotFound, "control_missing", "the database holds no records of a celld").
+			WithHint("name the database that celld runs with, and start it once")
+	}
+	return s, nil
+}
+
+func connect(ctx context.Context, config *pgx.ConnConfig, address func(context.Context) (url string, err error)) (*Store, error) {
 	pool, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return nil, err
@@ -57,7 +92,7 @@ func Open(ctx context.Context, address func(context.Context) (url string, err er
 	if err != nil {
 		return nil, session.Classify(err)
 	}
-	return &Store{p}, nil
+	return &Store{p, address}, nil
 }
 
 func locate(ctx context.Context, address func(context.Context) (string, error)) (*pgx.ConnConfig, error) {
@@ -86,6 +121,9 @@ func upgrade(ctx context.Context, config *pgx.ConnConfig) error {
 
 // Close ends the connections. Twice is fine.
 func (s *Store) Close() { s.pool.Close() }
+
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // write runs f in a transaction.
 func (s *Store) write(ctx context.Context, f func(*query.Queries) error) error {

@@ -36,7 +36,10 @@ type Store struct {
 	kept atomic.Int64
 }
 
-var _ schedule.Store = (*Store)(nil)
+var (
+	_ schedule.Store   = (*Store)(nil)
+	_ schedule.History = (*Store)(nil)
+)
 
 // New returns a store. It connects when it is first used.
 func New(ctx context.Context, o Options) (*Store, error) {
@@ -62,6 +65,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	return &Store{pool: pool, log: o.Log}, nil
 }
+
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Close ends every connection.
 func (s *Store) Close() { s.pool.Close() }
@@ -115,6 +121,9 @@ func (s *Store) Claim(ctx context.Context, c *schedule.Claim) (int64, error) {
 		}
 		if err != nil {
 			return err
+		}
+		if c.Cron == "" {
+			return nil
 		}
 		n, err := q.Begin(ctx, query.BeginParams{
 			Occurrence: &c.At, Attempt: int32(c.Attempt), Missed: int32(c.Missed), Node: clean(c.Node), App: c.App, Cron: c.Cron,

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
@@ -152,5 +153,81 @@ func TestADatabaseThatIsAwayIsWorthAnotherTry(t *testing.T) {
 	}
 	if _, err := s.Look(t.Context(), "app"); err != nil {
 		t.Errorf("then: %s", fault.Detail(err))
+	}
+}
+
+func TestHistory(t *testing.T) {
+	s := open(t, prepared(t))
+	const hourly, daily, fine = "0 * * * *", "0 0 * * *", "1 1 * * *"
+	noon := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	keep := func(minute int, app, cron string, outcome queue.Outcome, manual bool) {
+		t.Helper()
+		at := noon.Add(time.Duration(minute) * time.Minute)
+		r := &schedule.Record{App: app, Cron: cron, At: at, Start: at, Duration: time.Second, Attempt: 1, Outcome: outcome, Manual: manual, Node: "n", Version: "v"}
+		if outcome == queue.Failed {
+			r.Error, r.Retry = &schedule.Exception{Name: "Error", Message: "no", Location: "a.js:1:2", Stack: "s"}, at.Add(time.Hour)
+		}
+		must(t, s.Keep(t.Context(), r))
+	}
+	keep(1, "app", hourly, queue.Failed, false)
+	keep(2, "app", hourly, queue.OK, false)
+	keep(3, "app", hourly, schedule.Missed, false)
+	keep(4, "app", hourly, queue.Failed, true)
+	keep(5, "app", hourly, queue.Failed, false)
+	keep(6, "app", hourly, queue.TimedOut, false)
+	keep(7, "app", hourly, queue.OK, true)
+	keep(8, "app", daily, queue.Lost, false)
+	keep(9, "app", fine, queue.OK, false)
+	keep(10, "other", fine, queue.Failed, false)
+	minutes := func(list []schedule.Kept) []int {
+		found := make([]int, len(list))
+		for i := range list {
+			found[i] = int(list[i].At.Sub(noon) / time.Minute)
+		}
+		return found
+	}
+	all, err := s.Runs(t.Context(), &schedule.Filter{App: "app"}, 100)
+	must(t, err)
+	if diff := cmp.Diff([]int{9, 8, 7, 6, 5, 4, 3, 2, 1}, minutes(all)); diff != "" {
+		t.Error(diff)
+	}
+	want := schedule.Record{
+		App: "app", Cron: hourly, At: noon.Add(5 * time.Minute), Start: noon.Add(5 * time.Minute), Duration: time.Second, Attempt: 1, Outcome: queue.Failed,
+		Node: "n", Version: "v", Retry: noon.Add(65 * time.Minute), Error: &schedule.Exception{Name: "Error", Message: "no", Location: "a.js:1:2", Stack: "s"},
+	}
+	if diff := cmp.Diff(want, all[4].Record); diff != "" {
+		t.Error(diff)
+	}
+	cron := hourly
+	for _, step := range []struct {
+		filter schedule.Filter
+		limit  int
+		want   []int
+	}{
+		{schedule.Filter{App: "app", Cron: &cron}, 3, []int{7, 6, 5}},
+		{schedule.Filter{App: "app", Cron: &cron, Before: all[4].ID}, 2, []int{4, 3}},
+		{schedule.Filter{App: "app", Outcomes: []queue.Outcome{queue.Lost, schedule.Missed}}, 9, []int{8, 3}},
+		{schedule.Filter{App: "none"}, 9, []int{}},
+	} {
+		list, err := s.Runs(t.Context(), &step.filter, step.limit)
+		must(t, err)
+		if diff := cmp.Diff(step.want, minutes(list)); diff != "" {
+			t.Errorf("%+v: %s", step.filter, diff)
+		}
+	}
+	standings, err := s.Standings(t.Context(), "app", []string{hourly, daily, fine, "5 5 * * *"})
+	must(t, err)
+	since := map[string]int{}
+	for text, standing := range standings {
+		since[text] = -1
+		if !standing.FailingSince.IsZero() {
+			since[text] = int(standing.FailingSince.Sub(noon) / time.Minute)
+		}
+		if got := minutes([]schedule.Kept{*standing.Last}); got[0] != map[string]int{hourly: 7, daily: 8, fine: 9}[text] {
+			t.Errorf("the last run of %s is %v", text, got)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{hourly: 5, daily: 8, fine: -1}, since); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -53,14 +53,18 @@ UPDATE runlot_queue.queue
 SET paused_at = nullif($1::timestamptz, 'epoch'),
     retention = make_interval(secs => nullif($2::float8, 0)),
     retention_override = make_interval(secs => nullif($3::float8, 0)),
-    purged_below = $4
-WHERE id = $5
+    delivery_delay = make_interval(secs => nullif($4::float8, 0)),
+    pull = nullif($5::text, '')::jsonb,
+    purged_below = $6
+WHERE id = $7
 `
 
 type ConfigureParams struct {
 	PausedAt          time.Time
 	Retention         float64
 	RetentionOverride float64
+	DeliveryDelay     float64
+	Pull              string
 	PurgedBelow       int64
 	ID                int32
 }
@@ -70,6 +74,8 @@ func (q *Queries) Configure(ctx context.Context, arg ConfigureParams) error {
 		arg.PausedAt,
 		arg.Retention,
 		arg.RetentionOverride,
+		arg.DeliveryDelay,
+		arg.Pull,
 		arg.PurgedBelow,
 		arg.ID,
 	)
@@ -482,10 +488,13 @@ func (q *Queries) OwnerSessions(ctx context.Context) ([]OwnerSessionsRow, error)
 }
 
 const queues = `-- name: Queues :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+SELECT id, name, (extract(epoch FROM created_at) * 1000)::bigint AS created_at, ready_mark,
+       (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
        coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
        coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
        coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       coalesce(extract(epoch FROM delivery_delay) * 1000, 0)::bigint AS delivery_delay,
+       coalesce(pull::text, '')::text AS pull,
        purged_below
 FROM runlot_queue.queue
 ORDER BY id
@@ -494,11 +503,14 @@ ORDER BY id
 type QueuesRow struct {
 	ID                int32
 	Name              string
+	CreatedAt         int64
 	ReadyMark         int64
 	DueMark           int64
 	PausedAt          int64
 	Retention         int64
 	RetentionOverride int64
+	DeliveryDelay     int64
+	Pull              string
 	PurgedBelow       int64
 }
 
@@ -514,11 +526,14 @@ func (q *Queries) Queues(ctx context.Context) ([]QueuesRow, error) {
 		if err := rows.Scan(
 			&i.ID,
 			&i.Name,
+			&i.CreatedAt,
 			&i.ReadyMark,
 			&i.DueMark,
 			&i.PausedAt,
 			&i.Retention,
 			&i.RetentionOverride,
+			&i.DeliveryDelay,
+			&i.Pull,
 			&i.PurgedBelow,
 		); err != nil {
 			return nil, err
@@ -532,10 +547,13 @@ func (q *Queries) Queues(ctx context.Context) ([]QueuesRow, error) {
 }
 
 const queuesByName = `-- name: QueuesByName :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+SELECT id, name, (extract(epoch FROM created_at) * 1000)::bigint AS created_at, ready_mark,
+       (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
        coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
        coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
        coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       coalesce(extract(epoch FROM delivery_delay) * 1000, 0)::bigint AS delivery_delay,
+       coalesce(pull::text, '')::text AS pull,
        purged_below
 FROM runlot_queue.queue
 WHERE name = ANY($1::text[])
@@ -544,11 +562,14 @@ WHERE name = ANY($1::text[])
 type QueuesByNameRow struct {
 	ID                int32
 	Name              string
+	CreatedAt         int64
 	ReadyMark         int64
 	DueMark           int64
 	PausedAt          int64
 	Retention         int64
 	RetentionOverride int64
+	DeliveryDelay     int64
+	Pull              string
 	PurgedBelow       int64
 }
 
@@ -564,11 +585,14 @@ func (q *Queries) QueuesByName(ctx context.Context, names []string) ([]QueuesByN
 		if err := rows.Scan(
 			&i.ID,
 			&i.Name,
+			&i.CreatedAt,
 			&i.ReadyMark,
 			&i.DueMark,
 			&i.PausedAt,
 			&i.Retention,
 			&i.RetentionOverride,
+			&i.DeliveryDelay,
+			&i.Pull,
 			&i.PurgedBelow,
 		); err != nil {
 			return nil, err

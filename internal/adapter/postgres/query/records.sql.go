@@ -472,6 +472,103 @@ func (q *Queries) PruneRecords(ctx context.Context, arg PruneRecordsParams) (Pru
 	return i, err
 }
 
+const recordsOf = `-- name: RecordsOf :many
+SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
+    b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
+    coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings, b.fates
+FROM runlot_queue.queue q
+CROSS JOIN LATERAL (
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
+    WHERE i.queue_id = q.id AND i.number >= $1::bigint AND position($2::bytea IN i.fates) > 0
+    ORDER BY i.number DESC
+    LIMIT $3::int) b
+WHERE q.name = ANY($4::text[])
+ORDER BY b.number DESC, q.name COLLATE "C" DESC
+LIMIT $3::int
+`
+
+type RecordsOfParams struct {
+	FromNumber int64
+	Message    []byte
+	MaxRows    int32
+	Queues     []string
+}
+
+type RecordsOfRow struct {
+	Queue         string
+	Number        int64
+	StartedAt     time.Time
+	Duration      int64
+	Delivered     int32
+	Acked         int32
+	Retried       int32
+	Redelivered   int32
+	Dead          int32
+	Dropped       int32
+	Expired       int32
+	Missed        int32
+	Outcome       int16
+	App           string
+	Version       string
+	Delivery      string
+	ErrorName     string
+	ErrorMessage  string
+	ErrorLocation string
+	Reason        string
+	Warnings      string
+	Fates         []byte
+}
+
+// The newest records of some queues in which a message has a fate: its id is looked for in each record of the time.
+func (q *Queries) RecordsOf(ctx context.Context, arg RecordsOfParams) ([]RecordsOfRow, error) {
+	rows, err := q.db.Query(ctx, recordsOf,
+		arg.FromNumber,
+		arg.Message,
+		arg.MaxRows,
+		arg.Queues,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RecordsOfRow
+	for rows.Next() {
+		var i RecordsOfRow
+		if err := rows.Scan(
+			&i.Queue,
+			&i.Number,
+			&i.StartedAt,
+			&i.Duration,
+			&i.Delivered,
+			&i.Acked,
+			&i.Retried,
+			&i.Redelivered,
+			&i.Dead,
+			&i.Dropped,
+			&i.Expired,
+			&i.Missed,
+			&i.Outcome,
+			&i.App,
+			&i.Version,
+			&i.Delivery,
+			&i.ErrorName,
+			&i.ErrorMessage,
+			&i.ErrorLocation,
+			&i.Reason,
+			&i.Warnings,
+			&i.Fates,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const saveHeldRecords = `-- name: SaveHeldRecords :exec
 UPDATE runlot_queue.batch_held SET records = records - $1::int, lowest = greatest(lowest, $2::bigint) WHERE queue_id = $3
 `

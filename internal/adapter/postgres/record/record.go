@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,6 +42,9 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	return &Store{pool: pool}, nil
 }
+
+// Pool is what the store works with.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Close ends every session; calls under way end first, so their contexts have to.
 func (s *Store) Close() { s.pool.Close() }
@@ -136,6 +140,30 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) ([]ledger.Record, err
 		return nil, session.Classify(err)
 	}
 	return records(rows, func(r *query.ListRecordsRow) query.ListRecordsRow { return *r }), nil
+}
+
+// Of returns the newest records that hold a fate of a message.
+func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]ledger.Record, error) {
+	rows, err := query.New(s.pool).RecordsOf(ctx, query.RecordsOfParams{Queues: queues, Message: message[:], FromNumber: from, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	list := make([]ledger.Record, 0, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		r := record(&query.ListRecordsRow{
+			Queue: row.Queue, Number: row.Number, StartedAt: row.StartedAt, Duration: row.Duration, Delivered: row.Delivered, Acked: row.Acked,
+			Retried: row.Retried, Redelivered: row.Redelivered, Dead: row.Dead, Dropped: row.Dropped, Expired: row.Expired, Missed: row.Missed,
+			Outcome: row.Outcome, App: row.App, Version: row.Version, Delivery: row.Delivery, ErrorName: row.ErrorName,
+			ErrorMessage: row.ErrorMessage, ErrorLocation: row.ErrorLocation, Reason: row.Reason, Warnings: row.Warnings,
+		})
+		r.Fates = slices.DeleteFunc(fates(row.Fates), func(f ledger.Fate) bool { return f.ID != message })
+		// The bytes of an id may also be those of a part of two fates.
+		if len(r.Fates) > 0 {
+			list = append(list, r)
+		}
+	}
+	return list, nil
 }
 
 // Get returns one record.

@@ -119,7 +119,8 @@ func Lock(ctx context.Context, conn *pgx.Conn, key int64) error {
 			return nil
 		}
 		if err := Pause(ctx, queue.StoreAcquireEvery); err != nil {
-			return fault.New(fault.Unavailable, "database_held", "another node holds the queues of the database").WithCause(err)
+			return fault.New(fault.Unavailable, "database_held", "another node holds the queues of the database").
+				WithHint("stop that one, or give this one a database of its own").WithCause(err)
 		}
 	}
 }

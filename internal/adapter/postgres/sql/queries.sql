@@ -1,8 +1,11 @@
 -- name: Queues :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+SELECT id, name, (extract(epoch FROM created_at) * 1000)::bigint AS created_at, ready_mark,
+       (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
        coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
        coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
        coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       coalesce(extract(epoch FROM delivery_delay) * 1000, 0)::bigint AS delivery_delay,
+       coalesce(pull::text, '')::text AS pull,
        purged_below
 FROM runlot_queue.queue
 ORDER BY id;
@@ -14,10 +17,13 @@ WHERE NOT EXISTS (SELECT FROM runlot_queue.queue q WHERE q.name = n)
 ON CONFLICT (name) DO NOTHING;
 
 -- name: QueuesByName :many
-SELECT id, name, ready_mark, (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
+SELECT id, name, (extract(epoch FROM created_at) * 1000)::bigint AS created_at, ready_mark,
+       (extract(epoch FROM due_mark) * 1000)::bigint AS due_mark,
        coalesce(extract(epoch FROM paused_at) * 1000, 0)::bigint AS paused_at,
        coalesce(extract(epoch FROM retention) * 1000, 0)::bigint AS retention,
        coalesce(extract(epoch FROM retention_override) * 1000, 0)::bigint AS retention_override,
+       coalesce(extract(epoch FROM delivery_delay) * 1000, 0)::bigint AS delivery_delay,
+       coalesce(pull::text, '')::text AS pull,
        purged_below
 FROM runlot_queue.queue
 WHERE name = ANY(@names::text[]);
@@ -75,6 +81,8 @@ UPDATE runlot_queue.queue
 SET paused_at = nullif(@paused_at::timestamptz, 'epoch'),
     retention = make_interval(secs => nullif(@retention::float8, 0)),
     retention_override = make_interval(secs => nullif(@retention_override::float8, 0)),
+    delivery_delay = make_interval(secs => nullif(@delivery_delay::float8, 0)),
+    pull = nullif(@pull::text, '')::jsonb,
     purged_below = @purged_below
 WHERE id = @id;
 

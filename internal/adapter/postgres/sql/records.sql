@@ -97,6 +97,22 @@ WHERE cardinality(@queues::text[]) = 0 OR q.name = ANY(@queues::text[])
 ORDER BY b.number DESC, q.name COLLATE "C" DESC
 LIMIT @max_rows::int;
 
+-- name: RecordsOf :many
+-- The newest records of some queues in which a message has a fate: its id is looked for in each record of the time.
+SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
+    b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
+    coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings, b.fates
+FROM runlot_queue.queue q
+CROSS JOIN LATERAL (
+    SELECT i.* FROM runlot_queue.batch i
+    WHERE i.queue_id = q.id AND i.number >= @from_number::bigint AND position(@message::bytea IN i.fates) > 0
+    ORDER BY i.number DESC
+    LIMIT @max_rows::int) b
+WHERE q.name = ANY(@queues::text[])
+ORDER BY b.number DESC, q.name COLLATE "C" DESC
+LIMIT @max_rows::int;
+
 -- name: GetRecord :one
 SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,

@@ -78,6 +78,9 @@ type Worker struct {
 	Public bool
 	// Develop puts the front before the public socket, which tells of requests and answers with errors.
 	Develop bool
+	// Trace, unless it is "", has producers say which code sends: their messages begin with it then. No message of a user
+	// may begin so, and it is 26 letters and digits that the worker does not know.
+	Trace string
 	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
 	HostSocket string
 	// HeapMiB bounds the heap of the process.
@@ -171,7 +174,7 @@ func Process(w *Worker) (*Files, error) {
 	if w.AllowPrivate {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
-	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w.Manifest)))
+	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w)))
 	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s,\n   bindings = [\n",
 		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest))
 	if err := r.bindings(w); err != nil {
@@ -218,10 +221,10 @@ func Process(w *Worker) (*Files, error) {
 	}
 	r.printf("(name = \"router\", http = (), service = \"router\")],\n v8Flags = [%s],\n", heapFlag(w.HeapMiB))
 	r.printf(" extensions = [(modules = [\n")
-	for _, name := range []string{"setup", "handler", "errors", "queue", "database"} {
+	for _, name := range []string{"setup", "handler", "trace", "errors", "queue", "database"} {
 		r.printf("  (name = %s, internal = true, esModule = %s),\n", quote(InternalModules+name), r.script(name+".mjs"))
 	}
-	r.printf("  (name = \"runlot:handler\", esModule = %s),\n", quote(`export { mark } from "runlot-internal:handler";`))
+	r.printf("  (name = \"runlot:handler\", esModule = %s),\n", quote(`export { mark } from "runlot-internal:handler"; export { follow } from "runlot-internal:trace";`))
 	r.printf("  (name = \"runlot:queues\", esModule = %s) ])]);\n", quote(`export { QueueLimitError } from "runlot-internal:errors";`))
 	return r, nil
 }
@@ -266,15 +269,40 @@ func flags(m *app.Manifest, b *app.Bundle) []string {
 }
 
 // handlers is the default export of the module that stands before the user's.
-func handlers(m *app.Manifest) string {
+func handlers(w *Worker) string {
+	expression := "mark(user.default)"
 	switch {
-	case len(m.Consumers) == 0:
-		return "user.default ?? {}"
-	case tells(m):
-		return "mark(user.default, true)"
-	default:
-		return "mark(user.default)"
+	case len(w.Manifest.Consumers) == 0:
+		expression = "user.default ?? {}"
+	case tells(w.Manifest):
+		expression = "mark(user.default, true)"
 	}
+	if w.Trace != "" {
+		expression = "follow(" + expression + ")"
+	}
+	return expression
+}
+
+// traceBindings are what a producer needs to say which code sends.
+func traceBindings(w *Worker) string {
+	if w.Trace == "" {
+		return ""
+	}
+	return fmt.Sprintf(", (name = \"trace\", text = %s), (name = \"format\", text = %s)", quote(w.Trace), quote(defaultFormat(w.Manifest)))
+}
+
+// jsonDefault is the compatibility date from which on messages are JSON unless their sender says otherwise.
+const jsonDefault = "2024-03-18"
+
+func defaultFormat(m *app.Manifest) string {
+	const flag = "queues_json_messages"
+	switch {
+	case slices.Contains(m.CompatibilityFlags, "no_"+flag):
+		return "v8"
+	case m.CompatibilityDate >= jsonDefault || slices.Contains(m.CompatibilityFlags, flag):
+		return "json"
+	}
+	return "v8"
 }
 
 // tells reports whether the handlers of queues have to tell by themselves what they throw.
@@ -298,7 +326,7 @@ func (r *Files) code(b *app.Bundle, handlers string) string {
 		return "serviceWorkerScript = " + r.file("script.js", slices.Concat([]byte(announcePrefix), b.Modules[0].Body))
 	}
 	main := quote("./" + b.Modules[0].Name)
-	entry := fmt.Sprintf("import { mark } from \"runlot:handler\";\nimport * as user from %s;\nexport * from %s;\nexport default %s;\n", main, main, handlers)
+	entry := fmt.Sprintf("import { follow, mark } from \"runlot:handler\";\nimport * as user from %s;\nexport * from %s;\nexport default %s;\n", main, main, handlers)
 	modules := append([]string{fmt.Sprintf("(name = %s, esModule = %s)", quote(EntryModule), r.file("entry.mjs", []byte(entry)))}, r.modules(b)...)
 	return "modules = [" + strings.Join(modules, ", ") + "]"
 }
@@ -317,8 +345,8 @@ func (r *Files) modules(b *app.Bundle) []string {
 func (r *Files) bindings(w *Worker) error {
 	m := w.Manifest
 	for i := range m.Producers {
-		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\"), (name = \"limit\", json = \"%d\")])),\n",
-			quote(m.Producers[i].Binding), i, queue.MaxProducerCalls)
+		r.printf("    (name = %s, wrapped = (moduleName = \"runlot-internal:queue\", innerBindings = [(name = \"queue\", queue = \"queue-%d\"), (name = \"limit\", json = \"%d\")%s])),\n",
+			quote(m.Producers[i].Binding), i, queue.MaxProducerCalls, traceBindings(w))
 	}
 	// The client library is workerd's own.
 	for i := range m.D1Databases {

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
+	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/node/witness"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -23,6 +24,13 @@ const EventFailed = "notice.failed"
 // author is who such events are of.
 const author = "celld"
 
+// Queues are those of a node.
+type Queues interface {
+	Databases() []string
+	Manifests() []*app.Manifest
+	Database(ctx context.Context, name string) (reach.Database, error)
+}
+
 // Notices tell operators what happens on a node. Without a way to do so they do nothing.
 type Notices struct {
 	notifier *notify.Notifier // nil when nobody is to be told
@@ -30,11 +38,11 @@ type Notices struct {
 	log      *slog.Logger
 	// Of Start.
 	store  *control.Store
-	queues reach.Queues
+	queues Queues
 }
 
 var (
-	_ node.Facts        = (*Notices)(nil)
+	_ witness.Witness   = (*Notices)(nil)
 	_ schedule.Recorder = (*Notices)(nil)
 )
 
@@ -60,7 +68,7 @@ func New(s *Settings, operator, version string, log *slog.Logger) (*Notices, err
 }
 
 // Start lets something be done about the facts, until Stop.
-func (n *Notices) Start(store *control.Store, queues reach.Queues) {
+func (n *Notices) Start(store *control.Store, queues Queues) {
 	if n.notifier != nil {
 		n.store, n.queues = store, queues
 		n.notifier.Start(store.Outbox())
@@ -77,7 +85,7 @@ func (n *Notices) Stop() {
 	n.notifier.Stop(ctx)
 }
 
-// Batch implements node.Facts.
+// Batch implements witness.Witness.
 func (n *Notices) Batch(database, deadLetterQueue string, r *dispatch.Record) {
 	if n.notifier == nil {
 		return
@@ -92,7 +100,7 @@ func (n *Notices) Batch(database, deadLetterQueue string, r *dispatch.Record) {
 	n.notifier.Batch(b)
 }
 
-// Operations implements node.Facts.
+// Operations implements witness.Witness.
 func (n *Notices) Operations(database string, at time.Time, a usage.Alert) {
 	if n.notifier == nil {
 		return
@@ -100,7 +108,7 @@ func (n *Notices) Operations(database string, at time.Time, a usage.Alert) {
 	n.notifier.Operations(&notify.Operations{Database: database, At: at, Percent: a.Percent, Used: a.Used, Cap: a.Cap, Day: a.Day, Reset: a.Resets})
 }
 
-// Left implements node.Facts.
+// Left implements witness.Witness.
 func (n *Notices) Left(database string) {
 	if n.notifier != nil {
 		n.notifier.Left(database)

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/wheel"
 	"github.com/runlot/runlot/internal/engine/broker/window"
 )
 
@@ -45,7 +47,7 @@ type Book struct {
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
 	lanes   atomic.Int64
 	readers readList
-	wheel   wheel
+	wheel   *wheel.Wheel[*Queue]
 
 	mu sync.RWMutex
 	// byName and byID hold the queues; mu guards them.
@@ -58,9 +60,18 @@ func New(o Options) *Book {
 	return &Book{
 		reader: o.Reader, bounds: o.Bounds, log: o.Log, refusal: o.Refusal,
 		readers: readList{kick: make(pace.Kick, queue.LaneReaders)},
-		wheel:   wheel{kick: make(pace.Kick, 1)},
+		wheel:   wheel.New[*Queue](),
 		byName:  map[string]*Queue{}, byID: map[int32]*Queue{},
 	}
+}
+
+// WakeLoop looks at queues when something of theirs can be due, until ctx ends. One goroutine runs it.
+func (b *Book) WakeLoop(ctx context.Context) {
+	b.wheel.Run(ctx, func(q *Queue, now time.Time) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.pump(now)
+	})
 }
 
 // Begin says under which ownership the queues are served from now on. It comes before the first lane.

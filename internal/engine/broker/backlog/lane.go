@@ -25,9 +25,11 @@ type waiter struct {
 	lane *Lane
 	size int
 	wait time.Duration
+	// poll: it gets no batch rather than to wait, once it is known that there is none.
+	poll bool
 	// firstSeen is when the waiter first saw messages ready.
 	firstSeen time.Time
-	// batch gets the batch, or nil when the lane closes.
+	// batch gets the batch, or nil when the lane closes, and for a poll that finds none.
 	batch chan *queue.Batch
 }
 
@@ -144,11 +146,16 @@ func (q *Queue) closeLane(l *Lane, reason error) {
 // when the memory bound holds no more. Several calls may wait; they are served in turn. It fails only when ctx ends or
 // the lane or the broker closes. Who gets a batch settles it.
 func (l *Lane) Next(ctx context.Context, size int, wait time.Duration) (*queue.Batch, error) {
+	return l.wait(ctx, &waiter{size: size, wait: wait})
+}
+
+// wait puts a call in the line.
+func (l *Lane) wait(ctx context.Context, wt *waiter) (*queue.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	q := l.q
-	wt := &waiter{lane: l, size: max(size, 1), wait: wait, batch: make(chan *queue.Batch, 1)}
+	wt.lane, wt.size, wt.batch = l, max(wt.size, 1), make(chan *queue.Batch, 1)
 	q.mu.Lock()
 	if err := l.refusal(); err != nil {
 		q.mu.Unlock()

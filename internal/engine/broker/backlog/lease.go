@@ -13,15 +13,25 @@ type Lease struct {
 	lane  *Lane
 	// win is the window that the messages came from.
 	win *openWindow
+	// since is when it began.
+	since time.Time
 	// visibleAt holds the VisibleAt of the messages; nil when all of them have 0.
 	visibleAt []int64
 	// oldest is the lowest send time, in milliseconds.
 	oldest int64
+	// place is that in Queue.ages.
+	place int
 	// settling is set from Claim to Settled: the lease no longer ends by itself.
 	settling bool
 	// gone says which messages the store deleted under the lease; nil when there is none.
 	gone []bool
 }
+
+// Key implements order.Entry.
+func (l *Lease) Key() int64 { return l.oldest }
+
+// Place implements order.Entry.
+func (l *Lease) Place() *int { return &l.place }
 
 // message makes what a handler sees of a row.
 func message(database uint64, r *store.Row) queue.Message {
@@ -31,7 +41,7 @@ func message(database uint64, r *store.Row) queue.Message {
 	}
 	return queue.Message{
 		Seq: r.Seq, ID: queue.NewID(database, accepted), Format: r.Format, Body: r.Body,
-		SentAt: time.UnixMilli(r.SentAt), Failures: int(r.Failures), Losses: int(r.Losses),
+		SentAt: time.UnixMilli(r.SentAt), Failures: int(r.Failures), Losses: int(r.Losses), Trace: r.Trace,
 	}
 }
 
@@ -54,7 +64,7 @@ func (l *Lease) row(queueID int32, i int) store.Row {
 	m := &l.batch.Messages[i]
 	r := store.Row{
 		Queue: queueID, Seq: m.Seq, Format: m.Format, Failures: int16(m.Failures), Losses: int16(m.Losses),
-		SentAt: m.SentAt.UnixMilli(), Body: m.Body,
+		SentAt: m.SentAt.UnixMilli(), Body: m.Body, Trace: m.Trace,
 	}
 	if accepted := m.ID.Seq(); accepted != m.Seq {
 		r.Origin = accepted
@@ -74,7 +84,7 @@ func (l *Lease) Size(i int) int { return len(l.batch.Messages[i].Body) }
 
 // lease takes n messages, or one suspect, out of the window for a call. mu is held.
 func (q *Queue) lease(wt *waiter, n int, suspect bool, now time.Time) *Lease {
-	l := &Lease{win: q.win, lane: wt.lane}
+	l := &Lease{win: q.win, lane: wt.lane, since: now}
 	l.batch.Queue = q.Name
 	l.batch.Messages = make([]queue.Message, 0, n)
 	if suspect {
@@ -83,8 +93,7 @@ func (q *Queue) lease(wt *waiter, n int, suspect bool, now time.Time) *Lease {
 	} else {
 		q.win.Take(n, func(r *store.Row) { l.add(q.book.database, r) })
 	}
-	q.leases[&l.batch] = l
-	q.leased += len(l.batch.Messages)
+	q.begin(l)
 	l.batch.Metrics = q.metrics(now)
 	return l
 }
@@ -104,8 +113,17 @@ func (q *Queue) Claim(batch *queue.Batch, submit func(*Lease) bool) {
 	}
 }
 
+// begin takes a lease into the books. mu is held.
+func (q *Queue) begin(l *Lease) {
+	l.place = -1
+	q.leases[&l.batch] = l
+	q.leased += len(l.batch.Messages)
+	q.ages.Push(l)
+}
+
 // end takes a lease out of the books. mu is held.
 func (q *Queue) end(l *Lease) {
 	delete(q.leases, &l.batch)
+	q.ages.Remove(l)
 	q.leased -= len(l.batch.Messages)
 }

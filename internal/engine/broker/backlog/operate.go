@@ -25,6 +25,16 @@ func (q *Queue) Settings() store.Settings {
 	return q.settings
 }
 
+// DeliveryDelay is the delay of messages that are sent without one; nil is none.
+func (q *Queue) DeliveryDelay() *time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.settings.DeliveryDelay == 0 {
+		return nil
+	}
+	return new(time.Duration(q.settings.DeliveryDelay) * time.Millisecond)
+}
+
 // Configured takes over what was stored, but for a purge, which Purge and PurgeDone take over. No other change of the
 // settings may be under way.
 func (q *Queue) Configured(s *store.Settings) {
@@ -133,8 +143,11 @@ func (q *Queue) Standing(now time.Time) Standing {
 	return s
 }
 
-// Flight is a message under lease: its Seq, and that under which it was first accepted.
-type Flight struct{ Seq, Accepted int64 }
+// Flight is a message under lease: its Seq, that under which it was first accepted, and since when it is.
+type Flight struct {
+	Seq, Accepted int64
+	Since         time.Time
+}
 
 // InFlight returns the messages under lease, in order of Seq, without those that the store deleted meanwhile.
 func (q *Queue) InFlight() []Flight {
@@ -144,7 +157,7 @@ func (q *Queue) InFlight() []Flight {
 	for batch, l := range q.leases {
 		for i := range batch.Messages {
 			if !l.Expired(i) {
-				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq()})
+				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since})
 			}
 		}
 	}

@@ -5,15 +5,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/order"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/wheel"
 )
 
 // Queue is what the broker knows of one queue.
 type Queue struct {
 	ID   int32
 	Name string
-	book *Book
+	// Created is when it was declared.
+	Created time.Time
+	book    *Book
 
 	// mu guards everything below. It is never held over a call to the store.
 	mu sync.Mutex
@@ -47,11 +51,13 @@ type Queue struct {
 	// leases are the batches that are not settled yet, leased the number of their messages.
 	leases map[*queue.Batch]*Lease
 	leased int
+	// ages are the leases in order of their oldest message.
+	ages order.Heap[*Lease]
 	// idle is the age that was read last while no lane was open.
 	idle idleAge
 
 	// wake is the place in the wheel. The wheel's lock guards it.
-	wake wakeUp
+	wake *wheel.Entry[*Queue]
 }
 
 // idleAge is the oldest message of a queue without a lane, as read at a time.
@@ -62,13 +68,13 @@ type idleAge struct {
 
 func newQueue(b *Book, info *store.QueueInfo) *Queue {
 	q := &Queue{
-		book: b, ID: info.ID, Name: info.Name,
+		book: b, ID: info.ID, Name: info.Name, Created: time.UnixMilli(info.Created),
 		newest:    b.nextSeq - 1,
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
 		settings: info.Settings, retention: retentionOf(&info.Settings),
 		leases: map[*queue.Batch]*Lease{},
-		wake:   wakeUp{place: -1},
 	}
+	q.wake = wheel.NewEntry(q)
 	if info.PurgedBelow > 0 {
 		// Nobody knows how far the deletion came.
 		q.purge = &Purge{Below: info.PurgedBelow}
@@ -171,10 +177,8 @@ func (q *Queue) metrics(now time.Time) queue.Metrics {
 		return m
 	}
 	oldest := q.win.OldestSent(now)
-	for _, l := range q.leases {
-		if oldest == 0 || l.oldest < oldest {
-			oldest = l.oldest
-		}
+	if l, ok := q.ages.First(); ok && (oldest == 0 || l.oldest < oldest) {
+		oldest = l.oldest
 	}
 	if oldest > 0 {
 		m.Oldest = time.UnixMilli(oldest)

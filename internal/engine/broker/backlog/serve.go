@@ -11,12 +11,17 @@ func (q *Queue) pump(now time.Time) {
 	w.Ripen(now)
 	var wakeAt time.Time
 	for len(w.waiters) > 0 && !q.paused() {
-		l, deadline := q.serve(w.waiters[0], now)
-		if l == nil {
+		wt := w.waiters[0]
+		l, deadline := q.serve(wt, now)
+		if l == nil && (!wt.poll || !q.none(now)) {
 			wakeAt = deadline
 			break
 		}
-		w.waiters[0].batch <- &l.batch
+		if l != nil {
+			wt.batch <- &l.batch
+		} else {
+			wt.batch <- nil
+		}
 		w.waiters[0] = nil
 		w.waiters = w.waiters[1:]
 	}
@@ -35,7 +40,7 @@ func (q *Queue) pump(now time.Time) {
 		}
 	}
 	if !wakeAt.IsZero() {
-		q.book.wheel.set(q, wakeAt)
+		q.book.wheel.Set(q.wake, wakeAt)
 	}
 }
 

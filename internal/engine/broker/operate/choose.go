@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -23,86 +24,130 @@ type Chosen struct {
 	Missing []queue.ID
 }
 
+// Receipt names a message as it was delivered: with the Seq that it had in its queue then.
+type Receipt struct {
+	ID  queue.ID
+	Seq int64
+}
+
+// Acknowledge deletes messages whose delivery is over without having been settled, in one transaction. A message that left
+// the queue meanwhile, also one that came back, counts as missing. Fault: Limit (CodeTooManyIDs).
+func (o *Operator) Acknowledge(ctx context.Context, queueName string, receipts []Receipt) (Chosen, error) {
+	ids, places := make([]queue.ID, len(receipts)), make(map[queue.ID]int64, len(receipts))
+	for i, r := range receipts {
+		ids[i], places[r.ID] = r.ID, r.Seq
+	}
+	var back []queue.ID
+	c, err := o.chooseIn(ctx, queueName, ids, func(heads []store.Head) []store.Head {
+		return slices.DeleteFunc(heads, func(h store.Head) bool {
+			id := o.look.ID(&h)
+			if places[id] == h.Seq {
+				return false
+			}
+			back = append(back, id)
+			return true
+		})
+	}, o.deleteHeld)
+	if err == nil {
+		c.Missing = append(c.Missing, back...)
+	}
+	return c, err
+}
+
 // Delete deletes messages of a queue, in one transaction. Fault: Limit (CodeTooManyIDs).
 func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.choose(ctx, queueName, ids, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
-		var change store.Change
-		var gone store.Count
-		var deleted int64
-		for i := range held {
-			change.Delete = append(change.Delete, store.Key{Queue: q.ID, Seq: held[i].Seq})
-			gone.Messages++
-			gone.Bytes += int64(held[i].Bytes)
-			deleted += queue.Operations(held[i].Bytes)
-		}
-		if len(held) > 0 {
-			if err := o.commit(&change); err != nil {
-				q.Unchanged()
-				return err
-			}
-		}
-		c.Done = len(held)
-		q.Removed(gone)
-		o.o.Owner.Count(0, deleted)
-		return nil
-	})
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.deleteHeld)
 }
 
 // RetryNow makes delayed messages of a queue visible, in one transaction. Their attempts stay. Fault: Limit
 // (CodeTooManyIDs).
 func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.choose(ctx, queueName, ids, func(q *backlog.Queue, held []store.Head, c *Chosen) error {
-		now := time.Now().UnixMilli()
-		at := max(now, q.DueFloor())
-		var change store.Change
-		for i := range held {
-			h := &held[i]
-			if h.VisibleAt <= now {
-				c.Unchanged = append(c.Unchanged, o.id(h))
-				continue
-			}
-			change.Retry = append(change.Retry, store.Retry{
-				Key: store.Key{Queue: q.ID, Seq: h.Seq}, Failures: h.Failures, Losses: h.Losses, VisibleAt: at,
-			})
-		}
-		if len(change.Retry) == 0 {
-			q.Unchanged()
-			return nil
-		}
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.retryHeld)
+}
+
+// verb does something to messages that are held, and ends the hold.
+type verb func(q *backlog.Queue, held []store.Head, c *Chosen) error
+
+func (o *Operator) deleteHeld(q *backlog.Queue, held []store.Head, c *Chosen) error {
+	var change store.Change
+	var gone store.Count
+	var deleted int64
+	for i := range held {
+		change.Delete = append(change.Delete, store.Key{Queue: q.ID, Seq: held[i].Seq})
+		gone.Messages++
+		gone.Bytes += int64(held[i].Bytes)
+		deleted += queue.Operations(held[i].Bytes)
+	}
+	if len(held) > 0 {
 		if err := o.commit(&change); err != nil {
 			q.Unchanged()
 			return err
 		}
-		c.Done = len(change.Retry)
-		q.Rescheduled(at)
-		return nil
-	})
+	}
+	c.Done = len(held)
+	q.Removed(gone)
+	o.o.Owner.Count(0, deleted)
+	return nil
 }
 
-// choose holds messages and has something done to them; done ends the hold.
-func (o *Operator) choose(ctx context.Context, queueName string, ids []queue.ID, done func(q *backlog.Queue, held []store.Head, c *Chosen) error) (Chosen, error) {
-	var c Chosen
+func (o *Operator) retryHeld(q *backlog.Queue, held []store.Head, c *Chosen) error {
+	now := time.Now().UnixMilli()
+	at := max(now, q.DueFloor())
+	var change store.Change
+	for i := range held {
+		h := &held[i]
+		if h.VisibleAt <= now {
+			c.Unchanged = append(c.Unchanged, o.look.ID(h))
+			continue
+		}
+		change.Retry = append(change.Retry, store.Retry{
+			Key: store.Key{Queue: q.ID, Seq: h.Seq}, Failures: h.Failures, Losses: h.Losses, VisibleAt: at,
+		})
+	}
+	if len(change.Retry) == 0 {
+		q.Unchanged()
+		return nil
+	}
+	if err := o.commit(&change); err != nil {
+		q.Unchanged()
+		return err
+	}
+	c.Done = len(change.Retry)
+	q.Rescheduled(at)
+	return nil
+}
+
+// everyOne keeps all messages that were found.
+func everyOne(heads []store.Head) []store.Head { return heads }
+
+func (o *Operator) chooseIn(ctx context.Context, queueName string, ids []queue.ID, keep func([]store.Head) []store.Head, do verb) (Chosen, error) {
 	q, err := o.o.Book.Named(queueName)
 	if err != nil {
-		return c, err
+		return Chosen{}, err
 	}
 	if ids, err = few(ids); err != nil {
-		return c, err
+		return Chosen{}, err
 	}
+	return o.choose(ctx, q, ids, keep, do)
+}
+
+// choose holds those of the messages that keep returns, and has something done to them.
+func (o *Operator) choose(ctx context.Context, q *backlog.Queue, ids []queue.ID, keep func([]store.Head) []store.Head, do verb) (Chosen, error) {
+	var c Chosen
 	unlock, err := o.o.Owner.LockSettles(ctx)
 	if err != nil {
 		return c, err
 	}
 	defer unlock()
-	heads, err := o.find(ctx, q, ids)
+	heads, err := o.look.Find(ctx, q, ids)
 	if err != nil {
 		return c, err
 	}
-	found := o.ids(heads)
-	c.Missing = without(ids, found)
+	c.Missing = without(ids, o.look.IDs(heads))
+	heads = keep(heads)
 	held := q.Hold(heads, time.Now())
-	c.InFlight = without(found, o.ids(held))
-	if err := done(q, held, &c); err != nil {
+	c.InFlight = without(o.look.IDs(heads), o.look.IDs(held))
+	if err := do(q, held, &c); err != nil {
 		return Chosen{}, fmt.Errorf("change messages of queue %s: %w", q.Name, err)
 	}
 	return c, nil
@@ -122,14 +167,6 @@ func few(ids []queue.ID) ([]queue.ID, error) {
 		}
 	}
 	return list, nil
-}
-
-func (o *Operator) ids(heads []store.Head) []queue.ID {
-	list := make([]queue.ID, len(heads))
-	for i := range heads {
-		list[i] = o.id(&heads[i])
-	}
-	return list
 }
 
 // without returns the IDs that are not among others, in their order; nil when there are none.

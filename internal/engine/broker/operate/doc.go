@@ -1,5 +1,6 @@
 // Package operate is what an operator can do with the queues of a broker beside sending and consuming: look at the
-// messages, pause and resume, purge, redrive dead letters, delete or hurry single messages, and change the retention. It
+// messages, purge, redrive dead letters, delete or hurry single messages, and, through package settings, pause and resume
+// and change how long messages stay. It
 // also deletes what outlived its retention, which is the same work without a caller.
 //
 // # What holds

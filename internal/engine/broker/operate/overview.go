@@ -81,7 +81,7 @@ func (o *Operator) Overview(ctx context.Context, queueName string) (Overview, er
 
 // delayed counts the messages that are not visible yet; Unknown for more than queue.DelayedCounted.
 func (o *Operator) delayed(ctx context.Context, q *backlog.Queue) (n int64, err error) {
-	unlock, err := o.lockLooks(ctx)
+	unlock, err := o.look.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}

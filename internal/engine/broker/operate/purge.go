@@ -87,12 +87,11 @@ func (o *Operator) beginPurge(ctx context.Context, q *backlog.Queue, p *Purged) 
 	if _, err := o.clearInbox(q, p, 0); err != nil {
 		return err
 	}
-	settings := q.Settings()
-	settings.PurgedBelow = o.o.Owner.LastSeq() + 1
-	if err := o.store(q, settings); err != nil {
+	below := o.o.Owner.LastSeq() + 1
+	if err := o.StorePurge(q, below); err != nil {
 		return err
 	}
-	q.Purge(settings.PurgedBelow, time.Now())
+	q.Purge(below, time.Now())
 	o.o.Owner.Count(0, 1) // a purge is one operation, however much it deletes
 	return nil
 }
@@ -149,9 +148,7 @@ func (o *Operator) purgeStep(ctx context.Context, q *backlog.Queue) (gone store.
 		}
 	}
 	if len(heads) == 0 {
-		settings := q.Settings()
-		settings.PurgedBelow = 0
-		if err := o.store(q, settings); err != nil {
+		if err := o.StorePurge(q, 0); err != nil {
 			return gone, false, err
 		}
 		q.PurgeDone()

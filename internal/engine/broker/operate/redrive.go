@@ -55,17 +55,8 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 	if r.Rate > 0 {
 		d.rows = min(d.rows, r.Rate)
 	}
-	if r.To != "" {
-		if d.to, err = o.o.Book.Named(r.To); err != nil {
-			return done, err
-		}
-		if d.to == q {
-			return done, fault.New(fault.Conflict, CodeOntoItself, "queue %q cannot be redriven to itself", q.Name).
-				WithHint("name another queue")
-		}
-		if r.May != nil && !r.May(d.to.Name) {
-			return done, fault.New(fault.Invalid, CodeTargetForbidden, "queue %q is not yours to change", d.to.Name).WithHint("name another queue")
-		}
+	if d.to, err = o.target(q, r.To, r.May); err != nil {
+		return done, err
 	}
 	if len(r.IDs) > 0 {
 		err = d.chosen(ctx, r.IDs)
@@ -73,6 +64,24 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 		err = d.everything(ctx)
 	}
 	return done, err
+}
+
+// target finds the queue that messages of q are moved to; "" is nil, where each came from.
+func (o *Operator) target(q *backlog.Queue, to string, may func(queueName string) bool) (*backlog.Queue, error) {
+	if to == "" {
+		return nil, nil //nolint:nilnil // it is not one queue
+	}
+	named, err := o.o.Book.Named(to)
+	if err != nil {
+		return nil, err
+	}
+	if named == q {
+		return nil, fault.New(fault.Conflict, CodeOntoItself, "queue %q cannot be redriven to itself", q.Name).WithHint("name another queue")
+	}
+	if may != nil && !may(named.Name) {
+		return nil, fault.New(fault.Invalid, CodeTargetForbidden, "queue %q is not yours to change", named.Name).WithHint("name another queue")
+	}
+	return named, nil
 }
 
 // redrive is one call of Redrive.
@@ -86,6 +95,8 @@ type redrive struct {
 	rows     int
 	done     *Redriven
 	progress func(Redriven)
+	// keep, when it is not nil, says which of the messages that were chosen are moved.
+	keep func([]store.Head) []store.Head
 
 	// upTo is the highest Seq of the messages that were there when the call began. ready and due are the places of the last
 	// messages that had their turn, and readyDone says that the ready ones are through.
@@ -208,12 +219,12 @@ func (d *redrive) checkSources(heads []store.Head) error {
 	for i := range heads {
 		to := d.target(&heads[i])
 		if to != nil && d.may != nil && !d.may(to.Name) {
-			return fault.New(fault.Invalid, CodeTargetForbidden, "message %s would go to queue %q, which is not yours to change", d.o.id(&heads[i]), to.Name).
+			return fault.New(fault.Invalid, CodeTargetForbidden, "message %s would go to queue %q, which is not yours to change", d.o.look.ID(&heads[i]), to.Name).
 				WithHint("name another queue to move the messages to, or choose the messages")
 		}
 		if to == nil {
 			return fault.New(fault.Conflict, CodeNoSource,
-				"the source of message %s is ambiguous: it did not come to queue %q as a dead letter", d.o.id(&heads[i]), d.q.Name).
+				"the source of message %s is ambiguous: it did not come to queue %q as a dead letter", d.o.look.ID(&heads[i]), d.q.Name).
 				WithHint("name the queue to move the messages to")
 		}
 	}
@@ -325,11 +336,11 @@ func (d *redrive) chosen(ctx context.Context, ids []queue.ID) error {
 	}
 	d.upTo = math.MaxInt64
 	err = d.o.steps(ctx, func() (more bool, err error) {
-		heads, err := d.o.find(ctx, d.q, ids)
+		heads, err := d.o.look.Find(ctx, d.q, ids)
 		if err != nil {
 			return false, err
 		}
-		found := d.o.ids(heads)
+		found := d.o.look.IDs(heads)
 		d.done.Missing = without(ids, found)
 		ids = found
 		return false, d.checkSources(heads)
@@ -351,12 +362,15 @@ func (d *redrive) chosenStep(ctx context.Context, ids []queue.ID) (moved int, re
 	}
 	defer unlock()
 	turn := ids[:min(len(ids), d.rows)]
-	heads, err := d.o.find(ctx, d.q, turn)
+	heads, err := d.o.look.Find(ctx, d.q, turn)
 	if err != nil {
 		return 0, ids, err
 	}
+	if d.keep != nil {
+		heads = d.keep(heads)
+	}
 	part := bounded(heads)
-	rest = append(d.o.ids(heads[len(part):]), ids[len(turn):]...)
+	rest = append(d.o.look.IDs(heads[len(part):]), ids[len(turn):]...)
 	if moved, err = d.move(part); err != nil {
 		return 0, ids, err
 	}

@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Settings are what a queue keeps for its next owner. The zero value is that of a new queue.
 type Settings struct {
@@ -10,9 +13,45 @@ type Settings struct {
 	// same as an operator set it, which counts before the other. 0 is unset.
 	Retention         int64
 	RetentionOverride int64
+	// DeliveryDelay is the delay of messages that are sent without one, in milliseconds, as an operator set it; 0 is none.
+	DeliveryDelay int64
+	// Pull is the queue's consumer over HTTP, where an operator gave it one.
+	Pull Pull
 	// PurgedBelow is a Seq below which every message was purged and counts as gone, although some may still have to be
 	// deleted; 0 when none is left.
 	PurgedBelow int64
+}
+
+// Pull are the settings of a consumer over HTTP as a queue keeps them; the zero value is none. Times are in milliseconds.
+type Pull struct {
+	// Since is when the consumer was made, above 0.
+	Since           int64  `json:"since"`
+	BatchSize       int    `json:"batchSize"`
+	MaxRetries      int    `json:"maxRetries"`
+	RetryDelay      int64  `json:"retryDelay"`
+	Visibility      int64  `json:"visibility"`
+	DeadLetterQueue string `json:"deadLetterQueue,omitempty"`
+}
+
+// Text is how a store keeps p: JSON, and "" for none.
+func (p Pull) Text() string {
+	if p == (Pull{}) {
+		return ""
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic("store: a consumer always marshals: " + err.Error())
+	}
+	return string(text)
+}
+
+// ParsePull reads a Text. What is none is no consumer.
+func ParsePull(text string) Pull {
+	var p Pull
+	if json.Unmarshal([]byte(text), &p) != nil {
+		return Pull{}
+	}
+	return p
 }
 
 // Head is a message without its body.
@@ -53,4 +92,9 @@ type Operations interface {
 	// ClearInbox deletes what SQL enqueued for a queue and no Drain has moved yet, among the next limit rows of the inbox
 	// behind a place, 0 at first. It never runs beside a Drain or an Append.
 	ClearInbox(ctx context.Context, queueID int32, after int64, limit int) (Cleared, error)
+	// Search takes one step of a search, on a connection of its own that can only read.
+	Search(ctx context.Context, queueID int32, q *Search) (Searched, error)
+	// Replace deletes a message and adds another in its stead, which has the Source and the Reason of the first, in one
+	// transaction. Nothing happens when there is no message of that key. The new Seq is above every other, as for Append.
+	Replace(ctx context.Context, old Key, row *Row) error
 }

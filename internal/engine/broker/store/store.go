@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 )
 
 // Row is one message as the store keeps it. Times are whole milliseconds since 1970 UTC.
@@ -25,6 +26,8 @@ type Row struct {
 	// has it. A row with VisibleAt 0 is found by ReadReady, every other by ReadDue.
 	VisibleAt int64
 	Body      []byte
+	// Trace is the span that sent the message; nil for none. It stays through retries and moves.
+	Trace *trace.Context
 }
 
 // Due is the place of a delayed message in the order of its queue.
@@ -88,6 +91,8 @@ type Change struct {
 type QueueInfo struct {
 	ID   int32
 	Name string
+	// Created is when it was declared, in milliseconds.
+	Created int64
 	// ReadyMark is a Seq below which no message with VisibleAt 0 is left, and DueMark a time below which no other is:
 	// reading from there on skips what was deleted long ago. Both may lag.
 	ReadyMark int64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -25,6 +26,7 @@ func testAppendFields(t *testing.T, s *Subject) {
 	}
 	full := b.row(0, "")
 	full.Origin, full.Format, full.Failures, full.Losses, full.VisibleAt, full.Body = full.Seq-1, queue.V8, 100, 7, 1_750_000_000_999, every
+	full.Trace = &trace.Context{TraceID: [16]byte{1, 15: 2}, SpanID: [8]byte{3, 7: 4}, Flags: trace.Sampled}
 	largest := b.row(0, "")
 	largest.Format, largest.Body = queue.Bytes, bytes.Repeat([]byte{0xff, 0}, 64<<10)
 	text := b.row(0, "späť\x00")

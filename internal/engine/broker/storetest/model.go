@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
@@ -62,6 +63,9 @@ func (m *model) appendRows(rt *rapid.T) {
 		}
 		if rapid.Bool().Draw(rt, "delayed") {
 			r.VisibleAt = rapid.Int64Range(1, 50).Draw(rt, "visible at")
+		}
+		if rapid.Bool().Draw(rt, "traced") {
+			r.Trace = &trace.Context{TraceID: [16]byte{15: byte(i + 1)}, SpanID: [8]byte{7: 1}, Flags: trace.Sampled}
 		}
 		rows[i] = r
 	}

@@ -135,7 +135,7 @@ func testDeadLetters(t *testing.T, s *Subject) {
 
 func testConfigure(t *testing.T, s *Subject) {
 	b := begin(t, s)
-	settings := store.Settings{PausedAt: 1_750_000_000_123, Retention: 60_001, RetentionOverride: 14 * 24 * 3_600_000, PurgedBelow: 1 << 61}
+	settings := store.Settings{PausedAt: 1_750_000_000_123, Retention: 60_001, RetentionOverride: 14 * 24 * 3_600_000, PurgedBelow: 1 << 61, DeliveryDelay: 86_399_999, Pull: store.Pull{Since: 1, BatchSize: 2, MaxRetries: 3, RetryDelay: 4, Visibility: 5, DeadLetterQueue: "other"}}
 	check(t, s.Store.Configure(t.Context(), b.queues[1].ID, settings))
 	check(t, s.Store.Configure(t.Context(), 999_999, settings))
 	check(t, s.Store.SaveMarks(t.Context(), []store.Mark{{Queue: b.queues[1].ID, ReadyMark: 5}}))

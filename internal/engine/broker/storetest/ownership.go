@@ -217,7 +217,7 @@ func testMarks(t *testing.T, s *Subject) {
 	check(t, s.Store.SaveMarks(t.Context(), []store.Mark{
 		{Queue: id, ReadyMark: 77, DueMark: 1_750_000_000_123}, {Queue: 999_999, ReadyMark: 1, DueMark: 1},
 	}))
-	want := []store.QueueInfo{{ID: id, Name: "jobs", ReadyMark: 77, DueMark: 1_750_000_000_123}, b.queues[1]}
+	want := []store.QueueInfo{{ID: id, Name: "jobs", Created: b.queues[0].Created, ReadyMark: 77, DueMark: 1_750_000_000_123}, b.queues[1]}
 	all, err := s.Store.Queues(t.Context())
 	check(t, err)
 	byID := func(list []store.QueueInfo) map[int32]store.QueueInfo {

@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"ListPages", testListPages},
 		{"GetOfNothing", testGetNothing},
 		{"LastOfEachQueue", testLast},
+		{"OfOneMessage", testOf},
 		{"PruneByNumber", testPruneByNumber},
 		{"PruneByAge", testPruneByAge},
 		{"PruneOfNothing", testPruneNothing},

@@ -23,7 +23,7 @@ type Open func(t *testing.T) (store schedule.Store, runs func(app, cron string) 
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
 	for name, test := range map[string]func(t *testing.T, open Open){
-		"declare": declare, "claim": claim, "fence": fence, "lost": lost, "race": race, "records": records, "apps": apps,
+		"declare": declare, "claim": claim, "fence": fence, "lost": lost, "race": race, "records": records, "apps": apps, "by hand": byHand,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -312,5 +312,32 @@ func apps(t *testing.T, open Open) {
 	must(t, s.Keep(t.Context(), r))
 	if len(runs("app0", hourly)) != 1 || len(runs("app1", hourly)) != 0 {
 		t.Error("a record is kept of another app")
+	}
+}
+
+// byHand is a run without an occurrence: it takes the app as every run does, and changes no cron.
+func byHand(t *testing.T, open Open) {
+	s, runs := open(t)
+	must(t, s.Declare(t.Context(), app, nil))
+	first := look(t, s, app)
+	fence, err := s.Claim(t.Context(), claimOf(first, "", time.Time{}, 0))
+	must(t, err)
+	must(t, s.Renew(t.Context(), app, fence))
+	must(t, s.Declare(t.Context(), app, []string{hourly}))
+	view := look(t, s, app)
+	if !view.Running || view.Fence != fence || state(t, view, hourly).Phase != schedule.Done {
+		t.Errorf("during a run by hand: %+v", view)
+	}
+	if _, err := s.Claim(t.Context(), claimOf(first, "", time.Time{}, 0)); !errors.Is(err, schedule.ErrTaken) {
+		t.Errorf("a second run by hand: %v", err)
+	}
+	kept := record(noon, queue.OK)
+	kept.Manual = true
+	must(t, s.Finish(t.Context(), &schedule.Finish{App: app, Fence: fence, Record: kept}))
+	if view := look(t, s, app); view.Running || !state(t, view, hourly).At.IsZero() {
+		t.Errorf("after a run by hand: %+v", view)
+	}
+	if list := runs(app, kept.Cron); len(list) != 1 || !list[0].Manual {
+		t.Errorf("kept: %+v", list)
 	}
 }

@@ -110,9 +110,19 @@ func (c *calls) registerApps() {
 	})
 	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "delete-app", Method: http.MethodDelete, Path: "/v1/apps/{app}", Summary: "Delete an app", Tags: []string{tagApps},
-		Description: "Stops the app and forgets its versions and secrets. Its messages stay in its database.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *endpoint.AppPath) (*struct{}, error) {
-		return nil, c.o.Deploy.Delete(ctx, in.App, endpoint.Author(ctx))
+		Description: "Stops the app and forgets its versions and secrets. Its messages stay in its database. Refused with app_needed while other apps " +
+			"send to a queue that only this one consumes, or consume one to which only this one sends, unless it is forced.",
+	}, func(ctx context.Context, in *struct {
+		endpoint.AppPath
+
+		Force bool `query:"force" doc:"Delete it also when other apps depend on it."`
+	},
+	) (*endpoint.Body[client.DeletedApp], error) {
+		orphans, err := c.o.Deploy.Delete(ctx, in.App, endpoint.Author(ctx), in.Force)
+		if err != nil {
+			return nil, err
+		}
+		return endpoint.Answer(client.DeletedApp{Left: wireOrphans(orphans)}), nil
 	})
 	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "create-version", Method: http.MethodPost, Path: "/v1/apps/{app}/versions", Summary: "Upload a version", Tags: []string{tagApps},
@@ -235,11 +245,16 @@ func (c *calls) createVersion(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := client.Uploaded{Version: wire.Version(uploaded.Version), Warnings: append(append([]string{}, warnings...), uploaded.Warnings...), Removed: []client.Orphans{}}
-	for _, r := range uploaded.Removed {
-		out.Removed = append(out.Removed, client.Orphans{Queue: r.Queue, Messages: r.Messages})
-	}
+	out := client.Uploaded{Version: wire.Version(uploaded.Version), Warnings: append(append([]string{}, warnings...), uploaded.Warnings...), Removed: wireOrphans(uploaded.Removed)}
 	return endpoint.Answer(out), nil
+}
+
+func wireOrphans(list []deploy.Orphans) []client.Orphans {
+	out := make([]client.Orphans, len(list))
+	for i := range list {
+		out[i] = client.Orphans(list[i])
+	}
+	return out
 }
 
 func field(form *multipart.Form, name string) string {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -24,13 +25,18 @@ type Door struct {
 	log    *slog.Logger
 }
 
-// New returns a door whose calls are answered by mux. The version is that of the server.
-func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Logger) *Door {
+// Observer is told of each call that was answered, by the id of its operation.
+type Observer func(operation string, status int)
+
+// New returns a door whose calls are answered by mux. The version is that of the server. What replays need beside a store is
+// the door's to say. A nil observer is nobody.
+func New(mux *http.ServeMux, version string, keeper *access.Keeper, replays replay.Options, observe Observer, log *slog.Logger) *Door {
 	ShapeErrors()
 	d := &Door{access: keeper, log: log}
 	config := huma.DefaultConfig("celld", version)
 	config.Info.Description = "Apps, queues and messages of a celld. Calls carry a token: `Authorization: Bearer …`. " +
-		"A POST with an `Idempotency-Key` that was answered before gets the same answer and has no further effect."
+		"A POST with an `Idempotency-Key` that was answered before, within a day, gets the same answer and has no further effect, also after a " +
+		"restart. While the first is under way, the second waits for its answer. A key belongs to the token."
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema fields in answers
 	config.Formats = map[string]huma.Format{"application/json": plainJSON, "json": plainJSON}
@@ -38,8 +44,11 @@ func New(mux *http.ServeMux, version string, keeper *access.Keeper, log *slog.Lo
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	d.api = humago.New(mux, config)
-	owner := func(ctx context.Context) string { return Caller(ctx).ID }
-	d.api.UseMiddleware(d.authenticate, replay.New().Middleware(owner, d.refuse))
+	if observe != nil {
+		d.api.UseMiddleware(observe.middleware)
+	}
+	replays.Owner, replays.Refuse, replays.Log = func(ctx context.Context) string { return Caller(ctx).ID }, d.refuse, log
+	d.api.UseMiddleware(d.authenticate, replay.New(replays).Middleware)
 	return d
 }
 
@@ -59,7 +68,18 @@ func (d *Door) OpenAPI() ([]byte, error) { return json.MarshalIndent(d.api.OpenA
 // keys of what a call carries along.
 type contextKey int
 
-const tokenKey contextKey = iota
+const (
+	tokenKey contextKey = iota
+	writerKey
+)
+
+// TakeTime lets a call take as long as it has to from now on: it has arrived, and ends when its caller goes away.
+func TakeTime(ctx context.Context) {
+	if w, ok := ctx.Value(writerKey).(http.ResponseWriter); ok {
+		// A writer that has no deadlines needs no such care.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+}
 
 // Caller is the token of a call.
 func Caller(ctx context.Context) *access.Token {
@@ -104,7 +124,8 @@ func (d *Door) authenticate(ctx huma.Context, next func(huma.Context)) {
 		d.refuse(ctx, err)
 		return
 	}
-	next(huma.WithValue(ctx, tokenKey, t))
+	_, w := humago.Unwrap(ctx)
+	next(huma.WithValue(huma.WithValue(ctx, tokenKey, t), writerKey, w))
 }
 
 func (d *Door) refuse(ctx huma.Context, err error) {

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
@@ -35,7 +37,11 @@ func Failure(err error) *client.Error { return &failure(err).said }
 // failure turns what a handler returned into an answer.
 func failure(err error) *wireError {
 	f := fault.From(err)
-	return &wireError{client.Error{Status: statusOf(f), Code: f.Code, Message: f.Message, Hint: f.Hint}}
+	said := client.Error{Status: statusOf(f), Code: f.Code, Message: f.Message, Hint: f.Hint}
+	if e, ok := errors.AsType[*d1.Error](err); ok && e.Query >= 0 {
+		said.Statement = &e.Query
+	}
+	return &wireError{said}
 }
 
 func statusOf(f *fault.Error) int {

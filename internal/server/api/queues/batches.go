@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/ledger"
@@ -92,17 +93,17 @@ func (c *calls) batches(ctx context.Context, in *BatchQuery) (client.Batches, er
 		if in.Database != "" && in.Database != name || !c.narrow(ctx, name, in.Queue, &f) {
 			continue
 		}
-		db, err := c.r.Queues.Database(ctx, name)
-		if err != nil {
-			return out, err
+		page, records, err := c.page(ctx, name, f, in.Cursor, limit)
+		if in.Database == "" && fault.KindOf(err) == fault.Unavailable {
+			out.Away = append(out.Away, name)
+			continue
 		}
-		page, err := db.Records.List(ctx, f, in.Cursor, limit)
 		if err != nil {
 			return out, err
 		}
 		full = full || page.Next != ""
 		for i := range page.Records {
-			all = append(all, found{page.Records[i], name, db.Records})
+			all = append(all, found{page.Records[i], name, records})
 		}
 	}
 	// Each page is in this order already; a number tells records of all databases apart.
@@ -125,6 +126,16 @@ func (c *calls) batches(ctx context.Context, in *BatchQuery) (client.Batches, er
 		out.Items = append(out.Items, wire.Batch(all[i].database, r))
 	}
 	return out, nil
+}
+
+// page is a page of the records of one database, and where they are kept.
+func (c *calls) page(ctx context.Context, database string, f ledger.Filter, cursor string, limit int) (ledger.Page, *ledger.Ledger, error) {
+	db, err := c.r.Queues.Database(ctx, database)
+	if err != nil {
+		return ledger.Page{}, nil, err
+	}
+	page, err := db.Records.List(ctx, f, cursor, limit)
+	return page, db.Records, err
 }
 
 // narrow has a filter look at the queues of a database that the caller may see, and reports whether there are any.

@@ -12,6 +12,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/lines"
@@ -24,12 +25,14 @@ const tagMessages = "Messages"
 func (c *calls) registerMessages() {
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
-		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says.",
-		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says. " +
+			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says.",
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
 		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
+		Filter string `query:"filter" maxLength:"2000" doc:"Only those that match: state:delayed age>5m attempts>=2 size>1k source:jobs reason:text body.user.id:42 \"text\" -term."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	},
@@ -37,6 +40,9 @@ func (c *calls) registerMessages() {
 		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
+		}
+		if in.Filter != "" {
+			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit})
 		}
 		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit})
 		if err != nil {
@@ -113,6 +119,7 @@ func (c *calls) registerMessages() {
 		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
 			return b.RetryNow(ctx, queueName, ids)
 		})
+	c.registerSearch()
 	c.registerLong()
 }
 
@@ -126,13 +133,7 @@ func (c *calls) send(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	dialect := queue.Runlot
-	for _, m := range c.r.Queues.Manifests() {
-		if m.Database == in.Database && m.Dialect == queue.Wrangler {
-			dialect = queue.Wrangler
-		}
-	}
-	drafts, err := wire.Drafts(in.Body.Messages, queue.LimitsOf(dialect))
+	drafts, err := wire.Drafts(in.Body.Messages, c.limits(in.Database))
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +142,17 @@ func (c *calls) send(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return endpoint.Answer(client.Sent{Messages: len(drafts), Unsettled: m.Count, Bytes: m.Bytes}), nil
+}
+
+// limits are those of the producers of a database: where apps of both dialects use it, the stricter ones.
+func (c *calls) limits(database string) queue.Limits {
+	dialect := queue.Runlot
+	for _, m := range c.r.Queues.Manifests() {
+		if m.Database == database && m.Dialect == queue.Wrangler {
+			dialect = queue.Wrangler
+		}
+	}
+	return queue.LimitsOf(dialect)
 }
 
 // registerLong registers what tells of its progress while it goes on.
@@ -162,8 +174,9 @@ func (c *calls) registerLong() {
 	})
 	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "redrive-queue", Method: http.MethodPost, Path: queuesPath + "/redrive", Summary: "Move dead letters back",
-		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays.",
-		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays. " +
+			"With an edit it moves that one message with another body, as a new message.",
+		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
@@ -181,6 +194,9 @@ func (c *calls) registerLong() {
 		}
 		if o.IDs, err = wire.IDs(in.Body.IDs); err != nil {
 			return nil, err
+		}
+		if in.Body.Edit != nil {
+			return c.redriveEdited(&in.Path, db.Broker, &o, in.Body.Edit)
 		}
 		return c.stream(&in.Path, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
 			o.Progress = func(r operate.Redriven) { progress(redriven(r)) }
@@ -206,6 +222,9 @@ func (c *calls) stream(p *reach.Path, event string, work lines.Work) *huma.Strea
 				detail["reason"] = "stopped by the caller"
 			case err != nil:
 				detail["reason"] = fault.From(err).Error()
+			}
+			if done.ID != "" {
+				detail["edited"] = done.ID
 			}
 			c.r.Changed(ctx, p, event, detail)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -42,13 +43,13 @@ const (
 
 // The kinds of event that the calls about queues leave. Sends and looks leave none.
 const (
-	eventPaused    = "queue.paused"
-	eventResumed   = "queue.resumed"
-	eventRetention = "queue.retention_set"
-	eventPurged    = "queue.purged"
-	eventRedriven  = "queue.redriven"
-	eventDeleted   = "messages.deleted"
-	eventRetried   = "messages.retried"
+	eventPaused    = deploy.EventQueuePaused
+	eventResumed   = deploy.EventQueueResumed
+	eventRetention = deploy.EventRetentionSet
+	eventPurged    = deploy.EventQueuePurged
+	eventRedriven  = deploy.EventQueueRedriven
+	eventDeleted   = deploy.EventMessagesDeleted
+	eventRetried   = deploy.EventMessagesRetried
 
 	// detailMessages is how many messages an event is about.
 	detailMessages = "messages"
@@ -220,7 +221,7 @@ func (c *calls) queuesOf(ctx context.Context, database, appName string) []client
 		addLast(ctx, database, db.Records, list, func(i int, b *client.Batch) { list[i].LastBatch = b })
 	}
 	return slices.DeleteFunc(list, func(q client.Queue) bool {
-		return appName != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == appName && wire.Names(m, database, q.Name) })
+		return appName != "" && !slices.ContainsFunc(apps, func(m *app.Manifest) bool { return m.Name == appName && m.Names(database, q.Name) })
 	})
 }
 

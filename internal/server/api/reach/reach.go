@@ -4,9 +4,6 @@ package reach
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -15,8 +12,8 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
+	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
-	"github.com/runlot/runlot/internal/server/api/wire"
 )
 
 // Queues is what the API asks of the queues.
@@ -25,6 +22,8 @@ type Queues interface {
 	Databases() []string
 	// Database is what serves a database now. Faults: NotFound (queue.CodeQueueNotFound), Unavailable.
 	Database(ctx context.Context, name string) (Database, error)
+	// Series are the numbers of the queues of a database, also while nothing serves it; nil for a database that no app uses.
+	Series(database string) *series.Recorder
 	// Manifests are those of the versions that run, by name of the app.
 	Manifests() []*app.Manifest
 }
@@ -64,9 +63,7 @@ func (r *Reach) Open(ctx context.Context, p *Path) (Database, error) {
 
 // Opens reports whether a token opens a queue: one for one app opens those that the app's live version names.
 func (r *Reach) Opens(t *access.Token, database, queueName string) bool {
-	return t.App == "" || slices.ContainsFunc(r.Queues.Manifests(), func(m *app.Manifest) bool {
-		return m.Name == t.App && wire.Names(m, database, queueName)
-	})
+	return t.Opens(r.Queues.Manifests(), database, queueName)
 }
 
 // Forbidden is the fault of a call whose token is for an app that does not name what it is about.
@@ -79,21 +76,15 @@ func Forbidden(ctx context.Context, what string) error {
 // Changed records what was done to a queue. It belongs to the app that the token is for, or else to the one that drains
 // the queue or leaves its dead letters there.
 func (r *Reach) Changed(ctx context.Context, p *Path, kind string, detail map[string]string) {
+	r.Record(ctx, endpoint.Author(ctx), endpoint.Caller(ctx).App, p, kind, detail)
+}
+
+// Record is Changed for an author, with a token for an app or, for "", for all.
+func (r *Reach) Record(ctx context.Context, author, appName string, p *Path, kind string, detail map[string]string) {
 	if r.Events == nil {
 		return
 	}
-	e := &deploy.Event{
-		At: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, App: endpoint.Caller(ctx).App, Author: endpoint.Author(ctx),
-		Detail: map[string]string{"database": p.Database, "queue": p.Queue},
-	}
-	maps.Copy(e.Detail, detail)
-	for _, m := range r.Queues.Manifests() {
-		if e.App == "" && m.Database == p.Database && slices.ContainsFunc(m.Consumers, func(c queue.Consumer) bool {
-			return c.Queue == p.Queue || c.DeadLetterQueue == p.Queue
-		}) {
-			e.App = m.Name
-		}
-	}
+	e := deploy.QueueEvent(kind, appName, author, p.Database, p.Queue, detail, r.Queues.Manifests())
 	if err := r.Events.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
 		r.Log.Error("an event was not recorded", "kind", kind, "queue", p.Queue, "error", fault.Detail(err))
 	}

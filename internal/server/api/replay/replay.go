@@ -4,29 +4,56 @@ package replay
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"io"
+	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/reply"
 )
 
-// Replays are the answers to calls with an idempotency key, the newest queue.KeptReplies of them, so that a call that is
-// repeated because its answer was lost has its effect once. They are in memory: a restart of the server forgets them.
-type Replays struct {
-	mu    sync.Mutex
-	byKey map[string]*replayed // guarded by mu
-	order []*replayed          // the oldest first; guarded by mu
+// Sealer encrypts answers, which may hold secrets; see deploy.Sealer.
+type Sealer interface {
+	Seal(appName, name, value string) ([]byte, error)
+	Open(appName, name string, sealed []byte) (string, error)
 }
 
-type replayed struct {
-	key    string
+// Options are what Replays stand on.
+type Options struct {
+	// Store remembers the answers; nil is in memory.
+	Store reply.Store
+	// Sealer seals what the store keeps; nil where that stays in memory.
+	Sealer Sealer
+	// Node names this program among those that share the store; two that run at a time have two names.
+	Node string
+	// Owner is whose call it is: keys belong to one owner. Refuse answers with an error.
+	Owner  func(context.Context) string
+	Refuse func(huma.Context, error)
+	Log    *slog.Logger
+}
+
+// Replays remember the answers to calls with an idempotency key, so that a call that is repeated because its answer was lost
+// has its effect once: also after this program has ended. While it is under way, a repetition waits for its answer.
+type Replays struct {
+	o Options
+	// boot names this run of the program.
+	boot string
+
+	mu       sync.Mutex
+	underWay map[reply.Key]*call // guarded by mu
+}
+
+// call is one under way.
+type call struct {
 	digest [sha256.Size]byte
 	// done is closed when the answer is there.
 	done   chan struct{}
@@ -34,92 +61,178 @@ type replayed struct {
 	answer []byte
 }
 
-// New returns no answers yet.
-func New() *Replays { return &Replays{byKey: map[string]*replayed{}} }
+// New returns replays.
+func New(o Options) *Replays {
+	if o.Store == nil {
+		o.Store = reply.NewMemory()
+	}
+	return &Replays{o: o, boot: rand.Text(), underWay: map[reply.Key]*call{}}
+}
 
-// begin finds the call with this key, or makes it the caller's to answer.
-func (r *Replays) begin(key string, digest [sha256.Size]byte) (call *replayed, mine bool) {
+// begin finds the call with this key that is under way here, or makes it the caller's.
+func (r *Replays) begin(key reply.Key, digest [sha256.Size]byte) (c *call, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if call := r.byKey[key]; call != nil {
-		return call, false
+	if c := r.underWay[key]; c != nil {
+		return c, false
 	}
-	call = &replayed{key: key, digest: digest, done: make(chan struct{})}
-	r.byKey[key] = call
-	r.order = append(r.order, call)
-	if len(r.order) > queue.KeptReplies {
-		r.remove(r.order[0])
-	}
-	return call, true
+	c = &call{digest: digest, done: make(chan struct{})}
+	r.underWay[key] = c
+	return c, true
 }
 
-// remove forgets a call. The caller holds mu.
-func (r *Replays) remove(call *replayed) {
-	if r.byKey[call.key] == call {
-		delete(r.byKey, call.key)
-		r.order = slices.DeleteFunc(r.order, func(c *replayed) bool { return c == call })
-	}
-}
-
-// end gives the answer. One that may be different next time is not kept.
-func (r *Replays) end(call *replayed, status int, answer []byte) {
-	call.status, call.answer = status, answer
-	close(call.done)
-	if status < http.StatusInternalServerError && len(answer) <= queue.MaxReply {
-		return
+// end gives the answer to those that wait for it.
+func (r *Replays) end(key reply.Key, c *call, w *recorder) {
+	c.status, c.answer = w.status, w.text.Bytes()
+	if w.text.Len() > queue.MaxReply {
+		c.status, c.answer = 0, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.remove(call)
+	delete(r.underWay, key)
+	close(c.done)
 }
 
-// Middleware answers a POST that was answered before as it was then. Keys belong to the owner of a call; refuse answers
-// what is no key.
-func (r *Replays) Middleware(owner func(context.Context) string, refuse func(huma.Context, error)) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) { r.answer(ctx, next, owner, refuse) }
-}
-
-func (r *Replays) answer(ctx huma.Context, next func(huma.Context), owner func(context.Context) string, refuse func(huma.Context, error)) {
-	key := ctx.Header("Idempotency-Key")
-	if key == "" || ctx.Method() != http.MethodPost {
+// Middleware answers a POST that was answered before as it was then.
+func (r *Replays) Middleware(ctx huma.Context, next func(huma.Context)) {
+	text := ctx.Header("Idempotency-Key")
+	if text == "" || ctx.Method() != http.MethodPost {
 		next(ctx)
 		return
 	}
 	request, w := humago.Unwrap(ctx)
 	const longest = 255
-	if len(key) > longest {
-		refuse(ctx, fault.New(fault.Invalid, "idempotency_key", "an Idempotency-Key has at most %d characters", longest))
+	if len(text) > longest {
+		r.o.Refuse(ctx, fault.New(fault.Invalid, codeKey, "an Idempotency-Key has at most %d characters", longest))
 		return
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, request.Body, ctx.Operation().MaxBodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, ctx.Operation().MaxBodyBytes))
 	if err != nil {
-		refuse(ctx, fault.New(fault.Limit, "body_size", "the body cannot be read, or has more than %d bytes", ctx.Operation().MaxBodyBytes).WithCause(err))
+		r.o.Refuse(ctx, fault.New(fault.Limit, "body_size", "the body cannot be read, or has more than %d bytes", ctx.Operation().MaxBodyBytes).WithCause(err))
 		return
 	}
-	request.Body = io.NopCloser(bytes.NewReader(text))
-	digest := sha256.Sum256(append([]byte(request.URL.String()+"\n"), text...))
-	call, mine := r.begin(owner(ctx.Context())+" "+key, digest)
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	digest := sha256.Sum256(append([]byte(request.URL.String()+"\n"), body...))
+	key := reply.Key(sha256.Sum256([]byte(r.o.Owner(ctx.Context()) + " " + text)))
+	c, mine := r.begin(key, digest)
 	if !mine {
-		if call.digest != digest {
-			refuse(ctx, fault.New(fault.Conflict, "idempotency_key", "this Idempotency-Key belongs to another call").WithHint("use a new one for each call"))
-			return
-		}
-		select {
-		case <-call.done:
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Idempotency-Replayed", "true")
-			w.WriteHeader(call.status)
-			_, _ = w.Write(call.answer)
-		case <-request.Context().Done():
-		}
+		r.await(ctx, c, digest)
 		return
 	}
 	recorder := &recorder{ResponseWriter: w, status: http.StatusInternalServerError}
-	defer func() { r.end(call, recorder.status, recorder.text.Bytes()) }()
-	next(humago.NewContext(ctx.Operation(), request.WithContext(ctx.Context()), recorder))
+	defer r.end(key, c, recorder)
+	recorded := humago.NewContext(ctx.Operation(), request.WithContext(ctx.Context()), recorder)
+	known, err := r.o.Store.Begin(ctx.Context(), key, &reply.Call{Digest: digest, Node: r.o.Node, Boot: r.boot})
+	switch {
+	case err != nil:
+		r.o.Refuse(recorded, err)
+	case known != nil:
+		r.again(recorded, key, known, digest)
+	default:
+		defer r.keep(ctx.Context(), key, recorder)
+		next(recorded)
+	}
 }
 
-// recorder keeps what is answered. A handler that does not come to an answer is a failure.
+const codeKey = "idempotency_key"
+
+// await answers as the call that is under way here does.
+func (r *Replays) await(ctx huma.Context, c *call, digest [sha256.Size]byte) {
+	request, _ := humago.Unwrap(ctx)
+	if c.digest != digest {
+		r.o.Refuse(ctx, belongs())
+		return
+	}
+	select {
+	case <-request.Context().Done():
+		return
+	case <-c.done:
+	}
+	if c.status == 0 {
+		r.o.Refuse(ctx, tooLarge())
+		return
+	}
+	repeat(ctx, c.status, c.answer)
+}
+
+func repeat(ctx huma.Context, status int, answer []byte) {
+	_, w := humago.Unwrap(ctx)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Idempotency-Replayed", "true")
+	w.WriteHeader(status)
+	_, _ = w.Write(answer)
+}
+
+func belongs() error {
+	return fault.New(fault.Conflict, codeKey, "this Idempotency-Key belongs to another call").WithHint("use a new one for each call")
+}
+
+func tooLarge() error {
+	return fault.New(fault.Conflict, "answer_not_kept", "the call with this Idempotency-Key was carried out, and its answer was too large to be kept").
+		WithHint("look at what it did; to do it once more, use a new key")
+}
+
+// again answers a call that is known from before.
+func (r *Replays) again(ctx huma.Context, key reply.Key, known *reply.Call, digest [sha256.Size]byte) {
+	switch {
+	case known.Digest != digest:
+		r.o.Refuse(ctx, belongs())
+	case known.Status == 0 && known.Node != r.o.Node:
+		r.o.Refuse(ctx, fault.New(fault.Conflict, "call_under_way", "another celld carries out the call with this Idempotency-Key").
+			WithHint("try again in a moment, with the same key"))
+	case known.Status == 0:
+		r.o.Refuse(ctx, fault.New(fault.Conflict, "call_interrupted", "celld ended before it answered the call with this Idempotency-Key: whether it had its effect is not known").
+			WithHint("look at what it did; to do it once more, use a new key"))
+	case known.Answer == nil:
+		r.o.Refuse(ctx, tooLarge())
+	default:
+		answer := known.Answer
+		if r.o.Sealer != nil {
+			text, err := r.o.Sealer.Open("", sealedAs(key), answer)
+			if err != nil {
+				r.o.Refuse(ctx, err)
+				return
+			}
+			answer = []byte(text)
+		}
+		repeat(ctx, known.Status, answer)
+	}
+}
+
+// sealedAs is the name that an answer is sealed under: it is of no use with another key.
+func sealedAs(key reply.Key) string { return "reply " + hex.EncodeToString(key[:]) }
+
+// keepTime bounds how long an answer takes to be kept.
+const keepTime = 10 * time.Second
+
+// keep keeps the answer. One that may be different next time is not kept.
+func (r *Replays) keep(ctx context.Context, key reply.Key, w *recorder) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+	defer cancel()
+	err := r.store(ctx, key, w)
+	if err != nil {
+		r.o.Log.Warn("the answer to a call with an idempotency key was not kept", "error", fault.Detail(err))
+	}
+}
+
+func (r *Replays) store(ctx context.Context, key reply.Key, w *recorder) error {
+	if w.status >= http.StatusInternalServerError {
+		return r.o.Store.Drop(ctx, key)
+	}
+	var answer []byte
+	if w.text.Len() <= queue.MaxReply {
+		answer = append([]byte{}, w.text.Bytes()...)
+		if r.o.Sealer != nil {
+			var err error
+			if answer, err = r.o.Sealer.Seal("", sealedAs(key), string(answer)); err != nil {
+				return err
+			}
+		}
+	}
+	return r.o.Store.End(ctx, key, w.status, answer)
+}
+
+// recorder keeps what is answered, as far as it may be kept. A handler that does not come to an answer is a failure.
 type recorder struct {
 	http.ResponseWriter
 
@@ -133,7 +246,9 @@ func (w *recorder) WriteHeader(status int) {
 }
 
 func (w *recorder) Write(p []byte) (int, error) {
-	w.text.Write(p)
+	if w.text.Len() <= queue.MaxReply { // one byte more says that it is too large
+		w.text.Write(p[:min(len(p), queue.MaxReply+1-w.text.Len())])
+	}
 	return w.ResponseWriter.Write(p)
 }
 

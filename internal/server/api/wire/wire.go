@@ -60,17 +60,13 @@ func moment(at time.Time) *time.Time {
 	return &at
 }
 
-// Names reports whether an app's version names a queue of a database: as a producer, a consumer or for dead letters.
-func Names(m *app.Manifest, database, queueName string) bool {
-	return m.Database == database && slices.Contains(m.Queues(), queueName)
-}
-
 // Message describes a message.
 func Message(m *operate.Message) client.Message {
 	out := client.Message{
 		ID: m.ID.String(), State: string(m.State), Attempts: m.Attempts, Losses: m.Losses, Sent: m.SentAt.UTC(), Visible: m.VisibleAt.UTC(),
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
+	out.Leased = moment(m.LeasedAt)
 	out.Encoding, out.Body = encode(m.Format, m.Body)
 	return out
 }

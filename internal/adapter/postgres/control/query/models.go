@@ -18,6 +18,29 @@ type RunlotControlEvent struct {
 	Detail []byte
 }
 
+// What is done in the background to many messages: those that run or wait, and the newest that ended.
+type RunlotControlOperation struct {
+	ID        int64
+	CreatedAt time.Time
+	EndedAt   *time.Time
+	Looked    int64
+	Matched   int64
+	Done      int64
+	Rate      int32
+	Kind      string
+	State     string
+	Database  string
+	Queue     string
+	Filter    string
+	Target    string
+	Author    string
+	App       string
+	Place     string
+	Error     string
+	Ids       []string
+	Skipped   []byte
+}
+
 // API tokens, hashed. A token with an app opens that app only.
 type RunlotControlToken struct {
 	CreatedAt time.Time

@@ -157,6 +157,45 @@ func (q *Queries) AddNoticeWays(ctx context.Context, arg AddNoticeWaysParams) er
 	return err
 }
 
+const addOperation = `-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+RETURNING id
+`
+
+type AddOperationParams struct {
+	CreatedAt time.Time
+	Rate      int32
+	Kind      string
+	State     string
+	Database  string
+	Queue     string
+	Filter    string
+	Target    string
+	Author    string
+	App       string
+	Ids       []string
+}
+
+func (q *Queries) AddOperation(ctx context.Context, arg AddOperationParams) (int64, error) {
+	row := q.db.QueryRow(ctx, addOperation,
+		arg.CreatedAt,
+		arg.Rate,
+		arg.Kind,
+		arg.State,
+		arg.Database,
+		arg.Queue,
+		arg.Filter,
+		arg.Target,
+		arg.Author,
+		arg.App,
+		arg.Ids,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const addToken = `-- name: AddToken :exec
 INSERT INTO runlot_control.token (created_at, expires_at, id, name, role, app, hash)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -259,6 +298,46 @@ func (q *Queries) Apps(ctx context.Context, app string) ([]AppsRow, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const becomeHolder = `-- name: BecomeHolder :exec
+INSERT INTO runlot_control.holder (pid, backend_start, node)
+SELECT a.pid, a.backend_start, $1 FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid()
+ON CONFLICT (singleton) DO UPDATE SET pid = excluded.pid, backend_start = excluded.backend_start, since = clock_timestamp(), node = excluded.node
+`
+
+func (q *Queries) BecomeHolder(ctx context.Context, node string) error {
+	_, err := q.db.Exec(ctx, becomeHolder, node)
+	return err
+}
+
+const beginReply = `-- name: BeginReply :execrows
+INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES ($1, $2, $3, $4)
+ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
+WHERE r.began_at < clock_timestamp() - $5::interval
+`
+
+type BeginReplyParams struct {
+	Key    []byte
+	Digest []byte
+	Node   string
+	Boot   string
+	Kept   pgtype.Interval
+}
+
+// One that is too old makes way.
+func (q *Queries) BeginReply(ctx context.Context, arg BeginReplyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginReply,
+		arg.Key,
+		arg.Digest,
+		arg.Node,
+		arg.Boot,
+		arg.Kept,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const claimNotice = `-- name: ClaimNotice :one
@@ -397,6 +476,61 @@ func (q *Queries) Deployments(ctx context.Context, arg DeploymentsParams) ([]Dep
 	return items, nil
 }
 
+const dropReply = `-- name: DropReply :exec
+DELETE FROM runlot_control.reply WHERE key = $1
+`
+
+func (q *Queries) DropReply(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, dropReply, key)
+	return err
+}
+
+const endHolder = `-- name: EndHolder :many
+SELECT pg_terminate_backend(a.pid, 5000) AS gone
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2
+`
+
+type EndHolderParams struct {
+	Pid          *int32
+	BackendStart *time.Time
+}
+
+// Ends the session of a holder and waits up to five seconds for it.
+func (q *Queries) EndHolder(ctx context.Context, arg EndHolderParams) ([]bool, error) {
+	rows, err := q.db.Query(ctx, endHolder, arg.Pid, arg.BackendStart)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []bool
+	for rows.Next() {
+		var gone bool
+		if err := rows.Scan(&gone); err != nil {
+			return nil, err
+		}
+		items = append(items, gone)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endReply = `-- name: EndReply :exec
+UPDATE runlot_control.reply SET status = $1, answer = $2 WHERE key = $3
+`
+
+type EndReplyParams struct {
+	Status *int32
+	Answer []byte
+	Key    []byte
+}
+
+func (q *Queries) EndReply(ctx context.Context, arg EndReplyParams) error {
+	_, err := q.db.Exec(ctx, endReply, arg.Status, arg.Answer, arg.Key)
+	return err
+}
+
 const events = `-- name: Events :many
 SELECT id, at, kind, app, author, detail
 FROM runlot_control.event
@@ -452,6 +586,29 @@ type ExpireNoticesParams struct {
 func (q *Queries) ExpireNotices(ctx context.Context, arg ExpireNoticesParams) error {
 	_, err := q.db.Exec(ctx, expireNotices, arg.Problem, arg.Age)
 	return err
+}
+
+const holder = `-- name: Holder :one
+SELECT pid, backend_start, since, node FROM runlot_control.holder
+`
+
+type HolderRow struct {
+	Pid          int32
+	BackendStart time.Time
+	Since        time.Time
+	Node         string
+}
+
+func (q *Queries) Holder(ctx context.Context) (HolderRow, error) {
+	row := q.db.QueryRow(ctx, holder)
+	var i HolderRow
+	err := row.Scan(
+		&i.Pid,
+		&i.BackendStart,
+		&i.Since,
+		&i.Node,
+	)
+	return i, err
 }
 
 const lockApp = `-- name: LockApp :one
@@ -613,6 +770,140 @@ func (q *Queries) Notices(ctx context.Context, arg NoticesParams) ([]NoticesRow,
 	return items, nil
 }
 
+const openOperations = `-- name: OpenOperations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE state = 'running' ORDER BY id
+`
+
+func (q *Queries) OpenOperations(ctx context.Context) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, openOperations)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const operation = `-- name: Operation :one
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation WHERE id = $1
+`
+
+func (q *Queries) Operation(ctx context.Context, id int64) (RunlotControlOperation, error) {
+	row := q.db.QueryRow(ctx, operation, id)
+	var i RunlotControlOperation
+	err := row.Scan(
+		&i.ID,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Looked,
+		&i.Matched,
+		&i.Done,
+		&i.Rate,
+		&i.Kind,
+		&i.State,
+		&i.Database,
+		&i.Queue,
+		&i.Filter,
+		&i.Target,
+		&i.Author,
+		&i.App,
+		&i.Place,
+		&i.Error,
+		&i.Ids,
+		&i.Skipped,
+	)
+	return i, err
+}
+
+const operations = `-- name: Operations :many
+SELECT id, created_at, ended_at, looked, matched, done, rate, kind, state, database, queue, filter, target, author, app, place, error, ids, skipped FROM runlot_control.operation
+WHERE id < $1 AND ($2::text = '' OR database = $2) AND ($3::text = '' OR queue = $3)
+ORDER BY id DESC
+LIMIT $4
+`
+
+type OperationsParams struct {
+	Before   int64
+	Database string
+	Queue    string
+	Count    int32
+}
+
+func (q *Queries) Operations(ctx context.Context, arg OperationsParams) ([]RunlotControlOperation, error) {
+	rows, err := q.db.Query(ctx, operations,
+		arg.Before,
+		arg.Database,
+		arg.Queue,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotControlOperation
+	for rows.Next() {
+		var i RunlotControlOperation
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Looked,
+			&i.Matched,
+			&i.Done,
+			&i.Rate,
+			&i.Kind,
+			&i.State,
+			&i.Database,
+			&i.Queue,
+			&i.Filter,
+			&i.Target,
+			&i.Author,
+			&i.App,
+			&i.Place,
+			&i.Error,
+			&i.Ids,
+			&i.Skipped,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pruneBlobs = `-- name: PruneBlobs :exec
 DELETE FROM runlot_control.blob b WHERE NOT EXISTS (SELECT FROM runlot_control.module m WHERE m.blob = b.digest)
 `
@@ -638,6 +929,31 @@ WHERE id <= (SELECT n.id FROM runlot_control.notice n ORDER BY n.id DESC OFFSET 
 
 func (q *Queries) PruneNotices(ctx context.Context, keep int32) error {
 	_, err := q.db.Exec(ctx, pruneNotices, keep)
+	return err
+}
+
+const pruneOperations = `-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET $1::int)
+`
+
+func (q *Queries) PruneOperations(ctx context.Context, keep int32) error {
+	_, err := q.db.Exec(ctx, pruneOperations, keep)
+	return err
+}
+
+const pruneReplies = `-- name: PruneReplies :exec
+DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - $1::interval
+    OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET $2::int)
+`
+
+type PruneRepliesParams struct {
+	Kept pgtype.Interval
+	Most int32
+}
+
+func (q *Queries) PruneReplies(ctx context.Context, arg PruneRepliesParams) error {
+	_, err := q.db.Exec(ctx, pruneReplies, arg.Kept, arg.Most)
 	return err
 }
 
@@ -676,6 +992,64 @@ func (q *Queries) PutSecret(ctx context.Context, arg PutSecretParams) error {
 		arg.App,
 		arg.Name,
 		arg.Sealed,
+	)
+	return err
+}
+
+const reply = `-- name: Reply :one
+SELECT digest, status, answer, node, boot FROM runlot_control.reply WHERE key = $1
+`
+
+type ReplyRow struct {
+	Digest []byte
+	Status *int32
+	Answer []byte
+	Node   string
+	Boot   string
+}
+
+func (q *Queries) Reply(ctx context.Context, key []byte) (ReplyRow, error) {
+	row := q.db.QueryRow(ctx, reply, key)
+	var i ReplyRow
+	err := row.Scan(
+		&i.Digest,
+		&i.Status,
+		&i.Answer,
+		&i.Node,
+		&i.Boot,
+	)
+	return i, err
+}
+
+const saveOperation = `-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = $1, looked = $2, matched = $3, done = $4, state = $5, place = $6, error = $7, skipped = $8
+WHERE id = $9
+`
+
+type SaveOperationParams struct {
+	EndedAt *time.Time
+	Looked  int64
+	Matched int64
+	Done    int64
+	State   string
+	Place   string
+	Error   string
+	Skipped []byte
+	ID      int64
+}
+
+func (q *Queries) SaveOperation(ctx context.Context, arg SaveOperationParams) error {
+	_, err := q.db.Exec(ctx, saveOperation,
+		arg.EndedAt,
+		arg.Looked,
+		arg.Matched,
+		arg.Done,
+		arg.State,
+		arg.Place,
+		arg.Error,
+		arg.Skipped,
+		arg.ID,
 	)
 	return err
 }

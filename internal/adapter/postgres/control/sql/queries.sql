@@ -116,6 +116,64 @@ LIMIT @count;
 -- name: PruneEvents :exec
 DELETE FROM runlot_control.event WHERE id <= @up_to;
 
+-- name: BeginReply :execrows
+-- One that is too old makes way.
+INSERT INTO runlot_control.reply AS r (key, digest, node, boot) VALUES (@key, @digest, @node, @boot)
+ON CONFLICT (key) DO UPDATE SET began_at = excluded.began_at, status = NULL, digest = excluded.digest, answer = NULL, node = excluded.node, boot = excluded.boot
+WHERE r.began_at < clock_timestamp() - @kept::interval;
+
+-- name: Reply :one
+SELECT digest, status, answer, node, boot FROM runlot_control.reply WHERE key = @key;
+
+-- name: EndReply :exec
+UPDATE runlot_control.reply SET status = @status, answer = @answer WHERE key = @key;
+
+-- name: DropReply :exec
+DELETE FROM runlot_control.reply WHERE key = @key;
+
+-- name: PruneReplies :exec
+DELETE FROM runlot_control.reply WHERE began_at < clock_timestamp() - @kept::interval
+    OR began_at <= (SELECT b.began_at FROM runlot_control.reply b ORDER BY b.began_at DESC LIMIT 1 OFFSET @most::int);
+
+-- name: Holder :one
+SELECT pid, backend_start, since, node FROM runlot_control.holder;
+
+-- name: BecomeHolder :exec
+INSERT INTO runlot_control.holder (pid, backend_start, node)
+SELECT a.pid, a.backend_start, @node FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid()
+ON CONFLICT (singleton) DO UPDATE SET pid = excluded.pid, backend_start = excluded.backend_start, since = clock_timestamp(), node = excluded.node;
+
+-- name: EndHolder :many
+-- Ends the session of a holder and waits up to five seconds for it.
+SELECT pg_terminate_backend(a.pid, 5000) AS gone
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = @pid AND a.backend_start = @backend_start;
+
+-- name: AddOperation :one
+INSERT INTO runlot_control.operation (created_at, rate, kind, state, database, queue, filter, target, author, app, ids)
+VALUES (@created_at, @rate, @kind, @state, @database, @queue, @filter, @target, @author, @app, @ids)
+RETURNING id;
+
+-- name: SaveOperation :exec
+UPDATE runlot_control.operation
+SET ended_at = @ended_at, looked = @looked, matched = @matched, done = @done, state = @state, place = @place, error = @error, skipped = @skipped
+WHERE id = @id;
+
+-- name: PruneOperations :exec
+DELETE FROM runlot_control.operation
+WHERE state <> 'running' AND id <= (SELECT o.id FROM runlot_control.operation o WHERE o.state <> 'running' ORDER BY o.id DESC LIMIT 1 OFFSET @keep::int);
+
+-- name: Operation :one
+SELECT * FROM runlot_control.operation WHERE id = @id;
+
+-- name: Operations :many
+SELECT * FROM runlot_control.operation
+WHERE id < @before AND (@database::text = '' OR database = @database) AND (@queue::text = '' OR queue = @queue)
+ORDER BY id DESC
+LIMIT @count;
+
+-- name: OpenOperations :many
+SELECT * FROM runlot_control.operation WHERE state = 'running' ORDER BY id;
+
 -- name: VersionNumber :one
 SELECT number FROM runlot_control.version WHERE app = @app AND id = @id;
 

@@ -156,6 +156,47 @@ func (q *Queries) End(ctx context.Context, arg EndParams) error {
 	return err
 }
 
+const failing = `-- name: Failing :many
+WITH good AS (
+    SELECT g.cron, max(g.id) AS id FROM runlot_queue.run g
+    WHERE g.app = $1 AND g.cron = ANY($2::text[]) AND NOT g.manual AND g.outcome = 'ok' GROUP BY g.cron)
+SELECT r.cron, min(r.started_at)::timestamptz AS since
+FROM runlot_queue.run r LEFT JOIN good ON good.cron = r.cron
+WHERE r.app = $1 AND r.cron = ANY($2::text[]) AND NOT r.manual AND r.outcome IN ('failed', 'timeout', 'lost', 'error') AND r.id > coalesce(good.id, 0)
+GROUP BY r.cron
+`
+
+type FailingParams struct {
+	App   string
+	Crons []string
+}
+
+type FailingRow struct {
+	Cron  string
+	Since time.Time
+}
+
+// When the crons that fail began to: the first of their runs that went wrong after the last that did not.
+func (q *Queries) Failing(ctx context.Context, arg FailingParams) ([]FailingRow, error) {
+	rows, err := q.db.Query(ctx, failing, arg.App, arg.Crons)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingRow
+	for rows.Next() {
+		var i FailingRow
+		if err := rows.Scan(&i.Cron, &i.Since); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const finish = `-- name: Finish :execrows
 UPDATE runlot_queue.scheduler SET fence = fence + 1, running = false
 WHERE app = $1 AND fence = $2 AND running
@@ -238,6 +279,57 @@ func (q *Queries) Keep(ctx context.Context, arg KeepParams) error {
 	return err
 }
 
+const lastRuns = `-- name: LastRuns :many
+SELECT id, occurrence, started_at, kept_at, retry_at, duration_us, attempt, missed, manual, outcome, app, cron, version, node, reason, error_name, error_message, error_location, error_stack FROM runlot_queue.run WHERE id IN (
+    SELECT (SELECT max(l.id) FROM runlot_queue.run l WHERE l.app = $1 AND l.cron = c) FROM unnest($2::text[]) c)
+`
+
+type LastRunsParams struct {
+	App   string
+	Crons []string
+}
+
+// The newest run of each cron.
+func (q *Queries) LastRuns(ctx context.Context, arg LastRunsParams) ([]RunlotQueueRun, error) {
+	rows, err := q.db.Query(ctx, lastRuns, arg.App, arg.Crons)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotQueueRun
+	for rows.Next() {
+		var i RunlotQueueRun
+		if err := rows.Scan(
+			&i.ID,
+			&i.Occurrence,
+			&i.StartedAt,
+			&i.KeptAt,
+			&i.RetryAt,
+			&i.DurationUs,
+			&i.Attempt,
+			&i.Missed,
+			&i.Manual,
+			&i.Outcome,
+			&i.App,
+			&i.Cron,
+			&i.Version,
+			&i.Node,
+			&i.Reason,
+			&i.ErrorName,
+			&i.ErrorMessage,
+			&i.ErrorLocation,
+			&i.ErrorStack,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pruneMany = `-- name: PruneMany :exec
 DELETE FROM runlot_queue.run WHERE id IN (
     SELECT r.id FROM runlot_queue.run r
@@ -297,6 +389,67 @@ func (q *Queries) Renew(ctx context.Context, arg RenewParams) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const runs = `-- name: Runs :many
+SELECT id, occurrence, started_at, kept_at, retry_at, duration_us, attempt, missed, manual, outcome, app, cron, version, node, reason, error_name, error_message, error_location, error_stack FROM runlot_queue.run
+WHERE app = $1 AND ($2::text IS NULL OR cron = $2) AND (cardinality($3::text[]) = 0 OR outcome = ANY($3::text[]))
+    AND ($4::bigint = 0 OR id < $4)
+ORDER BY id DESC LIMIT $5::int
+`
+
+type RunsParams struct {
+	App      string
+	Cron     *string
+	Outcomes []string
+	Before   int64
+	Count    int32
+}
+
+func (q *Queries) Runs(ctx context.Context, arg RunsParams) ([]RunlotQueueRun, error) {
+	rows, err := q.db.Query(ctx, runs,
+		arg.App,
+		arg.Cron,
+		arg.Outcomes,
+		arg.Before,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunlotQueueRun
+	for rows.Next() {
+		var i RunlotQueueRun
+		if err := rows.Scan(
+			&i.ID,
+			&i.Occurrence,
+			&i.StartedAt,
+			&i.KeptAt,
+			&i.RetryAt,
+			&i.DurationUs,
+			&i.Attempt,
+			&i.Missed,
+			&i.Manual,
+			&i.Outcome,
+			&i.App,
+			&i.Cron,
+			&i.Version,
+			&i.Node,
+			&i.Reason,
+			&i.ErrorName,
+			&i.ErrorMessage,
+			&i.ErrorLocation,
+			&i.ErrorStack,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const scheduler = `-- name: Scheduler :one

@@ -3,3 +3,48 @@
 //   sqlc v1.31.1
 
 package query
+
+import (
+	"time"
+)
+
+// How scheduled runs ended: of each cron the last 10,000, for 7 days.
+type RunlotQueueRun struct {
+	ID int64
+	// The time that the handler was told.
+	Occurrence time.Time
+	// When the run began, by the clock of its node.
+	StartedAt time.Time
+	// When this row was written.
+	KeptAt time.Time
+	// When the occurrence is tried again; null when it is not.
+	RetryAt *time.Time
+	// How long the handler took, in microseconds.
+	DurationUs int64
+	// Which run of the occurrence, from 1; 0 of one that was missed.
+	Attempt int32
+	// Occurrences before it that were not run.
+	Missed int32
+	// A person asked for it.
+	Manual bool
+	// ok, failed, timeout, lost, error or missed.
+	Outcome string
+	// The app.
+	App string
+	// The expression.
+	Cron string
+	// The version that ran.
+	Version string
+	// The node that ran it.
+	Node string
+	// Why it did not run or end, for a person.
+	Reason string
+	// What the handler threw; null when nothing.
+	ErrorName *string
+	// Its message.
+	ErrorMessage *string
+	// File, line and column of it.
+	ErrorLocation *string
+	// Its stack.
+	ErrorStack *string
+}

@@ -60,3 +60,24 @@ DELETE FROM runlot_queue.run WHERE id IN (
 DELETE FROM runlot_queue.run WHERE id IN (
     SELECT o.id FROM (SELECT r.id, r.kept_at FROM runlot_queue.run r ORDER BY r.id LIMIT @step::int) o
     WHERE o.kept_at < clock_timestamp() - @retention::interval);
+
+-- name: Runs :many
+SELECT * FROM runlot_queue.run
+WHERE app = @app AND (sqlc.narg(cron)::text IS NULL OR cron = sqlc.narg(cron)) AND (cardinality(@outcomes::text[]) = 0 OR outcome = ANY(@outcomes::text[]))
+    AND (@before::bigint = 0 OR id < @before)
+ORDER BY id DESC LIMIT @count::int;
+
+-- name: LastRuns :many
+-- The newest run of each cron.
+SELECT * FROM runlot_queue.run WHERE id IN (
+    SELECT (SELECT max(l.id) FROM runlot_queue.run l WHERE l.app = @app AND l.cron = c) FROM unnest(@crons::text[]) c);
+
+-- name: Failing :many
+-- When the crons that fail began to: the first of their runs that went wrong after the last that did not.
+WITH good AS (
+    SELECT g.cron, max(g.id) AS id FROM runlot_queue.run g
+    WHERE g.app = @app AND g.cron = ANY(@crons::text[]) AND NOT g.manual AND g.outcome = 'ok' GROUP BY g.cron)
+SELECT r.cron, min(r.started_at)::timestamptz AS since
+FROM runlot_queue.run r LEFT JOIN good ON good.cron = r.cron
+WHERE r.app = @app AND r.cron = ANY(@crons::text[]) AND NOT r.manual AND r.outcome IN ('failed', 'timeout', 'lost', 'error') AND r.id > coalesce(good.id, 0)
+GROUP BY r.cron;

@@ -23,30 +23,35 @@ async function told(result) {
   }
 }
 
-// mark puts the announcement in front of the queue handler of a default export, in place, so that identity, private
-// fields and every other handler stay as they are. What cannot be changed in place is copied when a copy behaves alike.
-// With tells, it also tells what the handler throws.
-export function mark(entry, tells) {
-  if (entry === undefined) throw new TypeError("the app consumes a queue, but its main module has no default export");
+// replace puts another function in the place of a handler of a default export, so that identity, private fields and every
+// other handler stay as they are. What cannot be changed in place is copied when a copy behaves alike.
+export function replace(entry, kind, wrap) {
   const owner = typeof entry === "function" ? entry.prototype : entry;
-  const handler = owner?.queue;
+  const handler = owner?.[kind];
   if (typeof handler !== "function") return entry;
-  const property = {
-    value: function queue(...args) {
-      announce(args[0]);
-      if (!tells) return Reflect.apply(handler, this, args);
-      return told((async () => Reflect.apply(handler, this, args))());
-    },
-    writable: true,
-    configurable: true,
-    enumerable: true,
-  };
-  if (Reflect.defineProperty(owner, "queue", property)) return entry;
+  const value = Object.defineProperty(wrap(handler), "name", { value: kind });
+  const property = { value, writable: true, configurable: true, enumerable: true };
+  if (Reflect.defineProperty(owner, kind, property)) return entry;
   const prototype = Object.getPrototypeOf(owner);
   if (owner === entry && (prototype === Object.prototype || prototype === null)) {
-    return Object.create(prototype, { ...Object.getOwnPropertyDescriptors(owner), queue: property });
+    return Object.create(prototype, { ...Object.getOwnPropertyDescriptors(owner), [kind]: property });
   }
   return entry;
+}
+
+// mark puts the announcement in front of the queue handler. With tells, it also tells what the handler throws.
+export function mark(entry, tells) {
+  if (entry === undefined) throw new TypeError("the app consumes a queue, but its main module has no default export");
+  return replace(
+    entry,
+    "queue",
+    (handler) =>
+      function (...args) {
+        announce(args[0]);
+        if (!tells) return Reflect.apply(handler, this, args);
+        return told((async () => Reflect.apply(handler, this, args))());
+      },
+  );
 }
 
 // tellsOf makes a queue listener tell what it throws.

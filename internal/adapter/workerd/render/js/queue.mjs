@@ -1,5 +1,6 @@
 // The producer binding: the native one, whose errors say their code only inside the message.
 import { QueueLimitError } from "runlot-internal:errors";
+import { batch, send } from "runlot-internal:trace";
 
 const CODED = /^([\s\S]*) \(([A-Za-z0-9_.-]+)\)$/;
 const LIMITS = new Set(["queue_ops_cap", "database_full"]);
@@ -17,11 +18,13 @@ function coded(error) {
 class Queue {
   #native;
   #limit;
+  #env;
   #calls = { send: 0, metrics: 0 };
 
-  constructor(native, limit) {
-    this.#native = native;
-    this.#limit = limit;
+  constructor(env) {
+    this.#native = env.queue;
+    this.#limit = env.limit;
+    this.#env = env;
   }
 
   // Each call holds a connection. What the host would refuse is refused here, before ten thousand calls at once take
@@ -39,11 +42,11 @@ class Queue {
   }
 
   async send(...args) {
-    return this.#call("send", "send", args);
+    return this.#call("send", "send", this.#env.trace ? send(this.#env, args) : args);
   }
 
   async sendBatch(...args) {
-    return this.#call("send", "sendBatch", args);
+    return this.#call("send", "sendBatch", this.#env.trace ? batch(this.#env, args) : args);
   }
 
   async metrics() {
@@ -51,4 +54,4 @@ class Queue {
   }
 }
 
-export default (env) => new Queue(env.queue, env.limit);
+export default (env) => new Queue(env);

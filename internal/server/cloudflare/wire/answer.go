@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/deploy"
+)
+
+// Codes of faults that have a code of Cloudflare's by being one.
+const (
+	// CodeQueueName: no name of a queue. CodeQueueExists: there is one of the name.
+	CodeQueueName   = "11003"
+	CodeQueueExists = "11009"
+	// CodeConsumerExists: a queue has a consumer already.
+	CodeConsumerExists = "11004"
+	// CodeConsumerSettings and CodeQueueSettings: settings that are outside their range.
+	CodeConsumerSettings = "100127"
+	CodeQueueSettings    = "100128"
+	// CodePaused: nothing is pulled from a queue that is paused.
+	CodePaused = "queue_delivery_paused"
+	// CodeService is the code of the fault that a script is unknown, where clients ask for it as a service.
+	CodeService = "service_unknown"
+)
+
+// Codes of Cloudflare.
+const (
+	codeAuthentication = 10000
+	codeOther          = 10001
+	codeUnknownPath    = 7003
+)
+
+// numbers are the codes of Cloudflare for faults whose code is none.
+var numbers = map[string]int{
+	access.CodeUnauthenticated: codeAuthentication, access.CodeForbidden: codeAuthentication,
+	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, CodeService: 10090,
+	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
+}
+
+// problem is an error in an envelope.
+type problem struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// envelope is around every answer.
+type envelope struct {
+	Success  bool      `json:"success"`
+	Errors   []problem `json:"errors"`
+	Messages []string  `json:"messages"`
+	Result   any       `json:"result"`
+	Info     *info     `json:"result_info,omitempty"`
+}
+
+// info is the place of a page in its list.
+type info struct {
+	Page       int `json:"page"`
+	PerPage    int `json:"per_page"`
+	Count      int `json:"count"`
+	TotalCount int `json:"total_count"`
+	TotalPages int `json:"total_pages"`
+}
+
+// Answer answers with a result.
+func Answer(w http.ResponseWriter, result any) { answer(w, http.StatusOK, result, nil) }
+
+func answer(w http.ResponseWriter, status int, result any, p *problem) {
+	e := envelope{Success: p == nil, Errors: []problem{}, Messages: []string{}, Result: result}
+	if p != nil {
+		e.Errors = append(e.Errors, *p)
+	}
+	send(w, status, &e)
+}
+
+func send(w http.ResponseWriter, status int, e *envelope) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic("cloudflare: an envelope always marshals: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+// List answers with a page of a whole list; without a size of pages, all of it is the first. Some clients ask for the next
+// page until one is empty.
+func List[T any](w http.ResponseWriter, c *Call, all []T) {
+	page, perPage := number(c.Request, "page", 1), number(c.Request, "per_page", max(len(all), 1))
+	total := len(all)
+	from := min((page-1)*perPage, total)
+	part := all[from:min(from+perPage, total)]
+	if part == nil {
+		part = []T{}
+	}
+	send(w, http.StatusOK, &envelope{
+		Success: true, Errors: []problem{}, Messages: []string{}, Result: part,
+		Info: &info{Page: page, PerPage: perPage, Count: len(part), TotalCount: total, TotalPages: (total + perPage - 1) / perPage},
+	})
+}
+
+// number reads a query parameter that counts from 1.
+func number(r *http.Request, name string, otherwise int) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
+	if err != nil || n < 1 || n > queue.MaxPage {
+		return otherwise
+	}
+	return n
+}
+
+// fail answers with an error. Its status decides in some clients whether they try again: a conflict is no reason to.
+func (r *Router) fail(w http.ResponseWriter, q *http.Request, err error) {
+	f := fault.From(err)
+	code, ok := numbers[f.Code]
+	if !ok {
+		if code, err = strconv.Atoi(f.Code); err != nil {
+			code = codeOther
+		}
+	}
+	if f.Kind == fault.Internal {
+		r.o.Log.Error("a call failed", "method", q.Method, "path", q.URL.Path, "error", fault.Detail(f))
+	}
+	answer(w, statusOf(f), nil, &problem{code, f.Error()})
+}
+
+func statusOf(f *fault.Error) int {
+	switch f.Code {
+	case access.CodeUnauthenticated:
+		return http.StatusUnauthorized
+	case access.CodeForbidden:
+		return http.StatusForbidden
+	case queue.CodeOverloaded, queue.CodeStorageFull, queue.CodeOperationsCap:
+		return http.StatusTooManyRequests
+	case CodePaused:
+		return http.StatusConflict
+	}
+	switch f.Kind {
+	case fault.Invalid, fault.Conflict, fault.Limit:
+		return http.StatusBadRequest
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Unavailable, fault.Timeout:
+		return http.StatusServiceUnavailable
+	case fault.Environment, fault.Internal:
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,118 @@
+// Package wire is what every call of Cloudflare's HTTP API has in common here: the check of the token, the envelope around
+// answers and errors, pages of lists, and the codes of errors.
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+)
+
+// Prefix begins the paths of this API.
+const Prefix = "/client/v4"
+
+// Account begins the paths below the one account.
+const Account = "/accounts/{account}"
+
+// Options are what a Router stands on; all fields are required.
+type Options struct {
+	Access *access.Keeper
+	// Account is the id of the one account. Any other is not found.
+	Account string
+	Log     *slog.Logger
+}
+
+// Router is an http.Handler of the calls that were registered. A call that was not is answered with code 7003.
+type Router struct {
+	o   Options
+	mux *http.ServeMux
+}
+
+// NewRouter returns a router without calls.
+func NewRouter(o Options) *Router {
+	r := &Router{o, http.NewServeMux()}
+	r.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		answer(w, http.StatusNotFound, nil, &problem{codeUnknownPath, q.Method + " " + strings.TrimPrefix(q.URL.Path, Prefix) + " is not a call of this server"})
+	})
+	return r
+}
+
+// ServeHTTP implements http.Handler.
+func (r *Router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	r.mux.ServeHTTP(w, q)
+}
+
+// Call is a request whose token was accepted.
+type Call struct {
+	*http.Request
+
+	Token *access.Token
+}
+
+// Handle registers a call that needs a role; {app} in the pattern is the script that it is about.
+func (r *Router) Handle(pattern string, need access.Role, serve func(w http.ResponseWriter, c *Call) error) {
+	method, path, _ := strings.Cut(pattern, " ")
+	r.mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, q *http.Request) {
+		t, err := r.identify(q)
+		if err == nil {
+			on := q.PathValue("app")
+			if !strings.Contains(path, "{app}") {
+				on = t.App // what is about more than one script shows what is the token's
+			}
+			err = t.Allow(need, on)
+		}
+		if account := q.PathValue("account"); err == nil && account != "" && account != r.o.Account {
+			err = fault.New(fault.NotFound, "account_unknown", "there is no account %s", account).WithHint("this server has one: %s", r.o.Account)
+		}
+		if err == nil {
+			q.Body = http.MaxBytesReader(w, q.Body, queue.MaxAPIBody)
+			err = serve(w, &Call{q, t})
+		}
+		if err != nil {
+			r.fail(w, q, err)
+		}
+	})
+}
+
+func (r *Router) identify(q *http.Request) (*access.Token, error) {
+	text, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return nil, fault.New(fault.Invalid, access.CodeUnauthenticated, "this needs a token").WithHint("set CLOUDFLARE_API_TOKEN to one of `runlot token create`")
+	}
+	return r.o.Access.Authenticate(q.Context(), text)
+}
+
+// Body reads the JSON of a call, whatever its content type says: Cloudflare's own tools send it as text. An empty body is
+// the zero value.
+func Body[T any](c *Call) (*T, error) {
+	text, err := io.ReadAll(c.Body)
+	if err != nil {
+		return nil, fault.New(fault.Limit, "body_size", "the body cannot be read, or has more than %d bytes", queue.MaxAPIBody).WithCause(err)
+	}
+	var value T
+	if len(text) == 0 {
+		return &value, nil
+	}
+	if !json.Valid(text) {
+		return nil, fault.New(fault.Invalid, queue.CodeBodyMalformed, "the body is no JSON")
+	}
+	if err := json.Unmarshal(text, &value); err != nil {
+		return nil, fault.New(fault.Invalid, queue.CodeBodyInvalid, "the body is not the JSON that this call takes").WithCause(err)
+	}
+	return &value, nil
+}
+
+// Stamp writes a time as Cloudflare does.
+func Stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+// Finished is a context for what is brought to its end also when the caller goes away.
+func Finished(c *Call) context.Context { return context.WithoutCancel(c.Context()) }

@@ -1,0 +1,28 @@
+package conformance_test
+
+// apiCalls are the calls of Cloudflare's HTTP API about queues, on the operators' address of celld under
+// /client/v4/accounts/local.
+var apiCalls = area{"Cloudflare's HTTP API", []feature{
+	{
+		name: "`GET /queues`, with exact `name` filters and pages; `GET /queues/{id}`", of: "C", state: differs, tests: "`TestQueuesAreListed`, `TestAQueueIsDescribed`",
+		note: "Queues of all databases are listed, those of `default` first. A name means the queue of `default`, or the only one of that name; `DATABASE/NAME` means any. Where a name means several, code 11003. `modified_on` is `created_on`.",
+	},
+	{
+		name: "`PATCH` and `PUT /queues/{id}`: `delivery_delay`, `message_retention_period`, `delivery_paused`", of: "C", state: differs, tests: "`TestSettings`, `TestDeliveryDelay`",
+		note: "A queue cannot be renamed. The retention beats the consumer's; `PUT` without one gives the consumer its say again. The delay is of messages for which neither the call nor the binding names one; `runlot_queue.send` names its own.",
+	},
+	{
+		name: "`POST` and `GET /queues/{id}/purge`", of: "C", state: works, tests: "`TestPurge`",
+		note: "What is in flight is purged too: it may finish, and is not delivered again. After a restart it is not known when the last purge began.",
+	},
+	{name: "`GET /queues/{id}/metrics`", of: "C", state: works, tests: "`TestMessages`"},
+	{
+		name: "`POST /queues/{id}/messages` and `/messages/batch`", of: "C", state: works, tests: "`TestMessages`",
+		note: "`content_type` may be `bytes` too, with a body in base64. A database that is full answers 10251, one whose operations of the day are used up 10253.",
+	},
+	{
+		name: "`POST /queues/{id}/messages/peek` and `/messages/purge`", of: "C", state: works, tests: "`TestMessages`",
+		note: "Delayed messages and those in flight are shown too. What is being delivered is not purged, and named in `warnings`.",
+	},
+	{name: "`GET /queues/{id}/consumers`, `GET /queues/{id}/consumers/{id}`", of: "C", state: works, tests: "`TestAQueueIsDescribed`"},
+}}
