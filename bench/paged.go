@@ -44,11 +44,11 @@ type paged struct {
 }
 
 func openPaged(ctx context.Context, s *server, at string) (_ subject, err error) {
-	inner, err := openWatched(ctx, s, at)
+	inner, err := newWatched(ctx, s, at)
 	if err != nil {
 		return nil, err
 	}
-	p := &paged{watched: inner.(*watched), closing: func() {}} //nolint:forcetypeassert // openWatched returns nothing else
+	p := &paged{watched: inner, closing: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close(ctx))
