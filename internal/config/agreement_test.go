@@ -82,6 +82,10 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, d1, "migrationsDir", "sql", "../sql", ".", "/sql", `a\b`, "", 1)
 		optional(t, d1, "migrationsTable", "applied", "_1", "1a", "a b", "", 1)
 		optional(t, file, "d1Databases", []any{}, []any{d1}, []any{d1}, d1, nil)
+		kv := map[string]any{}
+		optional(t, kv, "binding", "CACHE", "CACHE", "CACHE", "DATABASE", "a-b", 1)
+		optional(t, kv, "namespace", "cache", "cache", "<id>", "", nil)
+		optional(t, file, "kvNamespaces", []any{}, []any{kv}, []any{kv}, kv, nil)
 		text, err := json.Marshal(file)
 		if err != nil {
 			t.Fatal(err)

@@ -167,7 +167,11 @@ var areas = []area{
 			name: "D1", of: "CJ", state: differs, cases: "d1-*", tests: "`TestKill`, `TestApply`",
 			note: "A SQLite file of the node behind Cloudflare's own client. There is one copy, so sessions need none of their bookmarks; `rows_read` and `rows_written` are estimates.",
 		},
-		{name: "KV, R2, Durable Objects, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
+		{
+			name: "KV", of: "CJ", state: differs, cases: "kv-*", tests: "`TestModel`, `TestWorkerd`",
+			note: "A SQLite file of the node behind Cloudflare's own client. Every read sees the last write, everywhere and at once, so `cacheTtl` is accepted without an effect; a write is answered when it is on the disk.",
+		},
+		{name: "R2, Durable Objects, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",

@@ -110,11 +110,14 @@ func Vars(v source.Value, names Names) map[string]json.RawMessage {
 // Names are the names of env that are taken, each with the path of what took it.
 type Names map[string]string
 
+// bindingKey is the key of the name under which a binding stands in env.
+const bindingKey = "binding"
+
 // Binding reads the name under which a binding stands in env.
 func (n Names) Binding(entry source.Value, example string) string {
-	v := entry.Get("binding")
+	v := entry.Get(bindingKey)
 	if !v.Exists() {
-		entry.Refusef("add "+v.Line("binding", `"`+example+`"`), "`binding`, the name in env, is missing")
+		entry.Refusef("add "+v.Line(bindingKey, `"`+example+`"`), "`binding`, the name in env, is missing")
 		return ""
 	}
 	name, ok := v.Text()

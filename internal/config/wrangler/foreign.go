@@ -45,7 +45,6 @@ var unsupported = []struct {
 	{"images", "Images is", false},
 	{"jsx_factory", "a JSX factory of the project's own is", true},
 	{"jsx_fragment", "a JSX fragment of the project's own is", true},
-	{"kv_namespaces", "KV namespaces are", false},
 	{"logfwdr", "log forwarding is", false},
 	{"media", "Media Transformations are", false},
 	{"migrations", "Durable Objects are", true},

@@ -211,7 +211,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 			spec.Database = db.app.Load()
 		}
 	}
-	spec.Host = a.n.d1.Handler(m, spec.Host)
+	spec.Host = a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host))
 	return a.n.runtime.Start(ctx, spec)
 }
 

@@ -83,6 +83,9 @@ func wireVersion(v *deploy.Version) map[string]any {
 	for i := range m.D1Databases {
 		bindings = append(bindings, map[string]any{"type": "d1", "name": m.D1Databases[i].Binding, "id": cmp.Or(m.D1Databases[i].ID, m.D1Databases[i].Name)})
 	}
+	for i := range m.KVNamespaces {
+		bindings = append(bindings, map[string]any{"type": "kv_namespace", "name": m.KVNamespaces[i].Binding, "namespace_id": m.KVNamespaces[i].Namespace})
+	}
 	annotations := map[string]string{}
 	if v.Message != "" {
 		annotations["workers/message"] = v.Message

@@ -28,6 +28,9 @@ const (
 	// D1Header is the header of every request that comes from a D1 binding, with the binding's name. User code cannot set
 	// it.
 	D1Header = "Runlot-D1"
+	// KVHeader is the header of every request that comes from a KV binding, with the binding's name. User code cannot set
+	// it.
+	KVHeader = "Runlot-Kv"
 	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
 	// EntryModule stands before the user's main module.
@@ -186,6 +189,7 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"d1-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
 			i, host, quote(D1Header), quote(w.Manifest.D1Databases[i].Binding))
 	}
+	r.stores(w.Manifest, host)
 	if bound(w) {
 		address := w.Database.Address
 		if w.Database.Network == "unix" {
@@ -325,6 +329,7 @@ func (r *Files) bindings(w *Worker) error {
 		r.printf("    (name = %s, wrapped = (moduleName = \"cloudflare-internal:d1-api\", innerBindings = [(name = \"fetcher\", service = \"d1-%d\")])),\n",
 			quote(m.D1Databases[i].Binding), i)
 	}
+	r.storeBindings(m)
 	for _, name := range slices.Sorted(maps.Keys(m.Vars)) {
 		if _, ok := w.Secrets[name]; ok {
 			continue

@@ -1,0 +1,39 @@
+package queue
+
+import "time"
+
+// Bounds of KV namespaces. Those that a Worker can meet are Cloudflare's.
+const (
+	// KVKeyBytes is the longest key, KVMetadataBytes the longest metadata as JSON, KVValueBytes the largest value.
+	KVKeyBytes      = 512
+	KVMetadataBytes = 1_024
+	KVValueBytes    = 25 << 20
+	// KVMinTTL is the least time from a put to the expiration that it names.
+	KVMinTTL = time.Minute
+	// KVMinCacheTTL is the least cacheTtl of a read, which has no effect: every read sees the last write.
+	KVMinCacheTTL = 30 * time.Second
+	// KVPage is the most keys of one answer of list, KVBulkKeys the most keys of one bulk read, KVBulkBytes the most bytes of
+	// its answer.
+	KVPage      = 1_000
+	KVBulkKeys  = 100
+	KVBulkBytes = 25 << 20
+	// KVSmallBytes is the largest value that is read without asking for room, KVRequestsBytes the room for all others that
+	// are read and written at a time, over all namespaces of a node; a call that finds no room waits.
+	KVSmallBytes    = 64 << 10
+	KVRequestsBytes = 256 << 20
+	// KVTransferTime is how long a value may take on its way from or to a Worker.
+	KVTransferTime = 2 * time.Minute
+	// KVExpiredRows is the most expired keys that one commit deletes.
+	KVExpiredRows = 64
+)
+
+// Bounds of the SQLite files that the product itself lays out.
+const (
+	// StoreGroup is the most writes of one file that share a commit.
+	StoreGroup = 256
+	// StoreWaiting is the most calls that wait for one file, StoreWaitTime the longest that one of them waits.
+	StoreWaiting  = 10_000
+	StoreWaitTime = 30 * time.Second
+	// StoreOpen is the most files that stay open while nobody calls them.
+	StoreOpen = 64
+)

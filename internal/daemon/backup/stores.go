@@ -1,0 +1,50 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/runlot/runlot/internal/daemon/backup/archive"
+	"github.com/runlot/runlot/internal/daemon/kv"
+)
+
+// files are SQLite files that are copied one after the other.
+type files interface {
+	Files() ([]string, error)
+	Backup(ctx context.Context, name, path string) error
+}
+
+// namespaces copies the KV namespaces.
+func (o *Options) namespaces(ctx context.Context, w *archive.Writer) error {
+	all := kv.New(o.Data, o.Log)
+	defer all.Close()
+	return o.copyFiles(ctx, w, kvPart, "KV namespace", all)
+}
+
+// copyFiles copies files to a part. The copies lie beside the backup for a moment, one at a time.
+func (o *Options) copyFiles(ctx context.Context, w *archive.Writer, part, what string, all files) error {
+	names, err := all.Files()
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	scratch, err := os.MkdirTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".copy-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	for _, name := range names {
+		o.Progress("Copying "+what+" "+strings.TrimSuffix(name, filepath.Ext(name)), 0, 0)
+		file := filepath.Join(scratch, name)
+		if err := all.Backup(ctx, name, file); err != nil {
+			return err
+		}
+		if err := errors.Join(w.AddFile(path.Join(part, name), file), os.Remove(file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
