@@ -86,6 +86,16 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, kv, "binding", "CACHE", "CACHE", "CACHE", "DATABASE", "a-b", 1)
 		optional(t, kv, "namespace", "cache", "cache", "<id>", "", nil)
 		optional(t, file, "kvNamespaces", []any{}, []any{kv}, []any{kv}, kv, nil)
+		object := map[string]any{}
+		optional(t, object, "binding", "ROOM", "ROOM", "ROOM", "DATABASE", "a-b", 1)
+		optional(t, object, "class", "Room", "Room", "Room_2", "2", "a-b", "", nil)
+		optional(t, file, "durableObjects", []any{}, []any{object}, []any{object}, object, nil)
+		migration := map[string]any{}
+		optional(t, migration, "tag", "v1", "v1", "v1", "", 1)
+		optional(t, migration, "newSqliteClasses", []any{"Wall"}, []any{"Wall"}, []any{"a-b"}, []any{1}, "Wall", nil)
+		optional(t, migration, "renamedClasses", []any{map[string]any{"from": "Hut", "to": "House"}}, []any{map[string]any{"from": "Hut"}}, []any{map[string]any{}}, []any{"a"})
+		optional(t, migration, "deletedClasses", []any{}, []any{"Bin"}, []any{""}, nil)
+		optional(t, file, "migrations", []any{}, []any{migration}, []any{migration}, migration, nil)
 		text, err := json.Marshal(file)
 		if err != nil {
 			t.Fatal(err)

@@ -171,7 +171,11 @@ var areas = []area{
 			name: "KV", of: "CJ", state: differs, cases: "kv-*", tests: "`TestModel`, `TestWorkerd`",
 			note: "A SQLite file of the node behind Cloudflare's own client. Every read sees the last write, everywhere and at once, so `cacheTtl` is accepted without an effect; a write is answered when it is on the disk.",
 		},
-		{name: "R2, Durable Objects, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
+		{
+			name: "Durable Objects", of: "CJ", state: differs, cases: "objects-*", tests: "`TestDurableObjects`, `TestNoCallIsLostOverDeployments`, `TestNeverTwo`",
+			note: "workerd's own, with SQL, alarms and WebSockets, on the disk of the node; classes of the same app. A deployment ends the old process before it starts the new one, while requests wait; connections end with it. Such an app is not parked. Deployed migrations stay, and a version from before one cannot be rolled back to.",
+		},
+		{name: "R2, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",

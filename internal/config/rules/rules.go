@@ -115,9 +115,14 @@ const bindingKey = "binding"
 
 // Binding reads the name under which a binding stands in env.
 func (n Names) Binding(entry source.Value, example string) string {
-	v := entry.Get(bindingKey)
+	return n.bound(entry, bindingKey, example)
+}
+
+// bound reads the name under another key.
+func (n Names) bound(entry source.Value, key, example string) string {
+	v := entry.Get(key)
 	if !v.Exists() {
-		entry.Refusef("add "+v.Line(bindingKey, `"`+example+`"`), "`binding`, the name in env, is missing")
+		entry.Refusef("add "+v.Line(key, `"`+example+`"`), "`%s`, the name in env, is missing", key)
 		return ""
 	}
 	name, ok := v.Text()

@@ -42,10 +42,10 @@ type compiler struct {
 }
 
 var (
-	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "kv_namespaces", "vars", "hyperdrive"}
+	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "kv_namespaces", "durable_objects", "migrations", "vars", "hyperdrive"}
 	rootKeys    = append([]string{"$schema", "env"}, sectionKeys...)
 	// bound are the keys that a section of env does not inherit.
-	bound = []string{"queues", "d1_databases", "kv_namespaces", "vars", "hyperdrive"}
+	bound = []string{"queues", "d1_databases", "kv_namespaces", "durable_objects", "vars", "hyperdrive"}
 )
 
 func (c *compiler) compile() *app.Manifest {
@@ -84,6 +84,7 @@ func (c *compiler) compile() *app.Manifest {
 		Unnamed: func(binding string) string { return rules.Provisioned(m.Name, binding) },
 	}
 	kv.Read(c.section.Get("kv_namespaces"), names, m)
+	c.durableObjects(names, m)
 	m.Vars = rules.Vars(c.section.Get("vars"), names)
 	c.triggers(m)
 	rules.Complete(m)

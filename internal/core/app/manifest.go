@@ -34,6 +34,8 @@ type Manifest struct {
 	D1Databases []D1Database `json:"d1Databases,omitempty"`
 	// KVNamespaces are the bindings in env to KV namespaces.
 	KVNamespaces []KVNamespace `json:"kvNamespaces,omitempty"`
+	// DurableObjects are its classes of Durable Objects; nil when it has none and had none.
+	DurableObjects *Objects `json:"durableObjects,omitempty"`
 	// Crons are the expressions of core/cron at whose times the app's scheduled handler runs, each once.
 	Crons []string `json:"crons,omitempty"`
 	// Vars are plain values of env, as JSON; a JSON string arrives as a string.

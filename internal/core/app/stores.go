@@ -25,5 +25,10 @@ func (m *Manifest) Stores() []Store {
 	for i := range m.KVNamespaces {
 		stores = append(stores, Store{m.KVNamespaces[i].Binding, "KV namespace", m.KVNamespaces[i].Namespace, "KVNamespace"})
 	}
+	if m.DurableObjects != nil {
+		for _, b := range m.DurableObjects.Bindings {
+			stores = append(stores, Store{b.Binding, "Durable Object", b.Class, "DurableObjectNamespace"})
+		}
+	}
 	return stores
 }

@@ -37,3 +37,12 @@ const (
 	// StoreOpen is the most files that stay open while nobody calls them.
 	StoreOpen = 64
 )
+
+// Bounds of Durable Objects.
+const (
+	// AloneDrainTime is how long the process of an app with Durable Objects may finish what is in flight while the one that
+	// follows waits for it, and requests for both.
+	AloneDrainTime = 10 * time.Second
+	// ObjectsLockTime is how long a process waits for one that still has the same objects.
+	ObjectsLockTime = 10 * time.Second
+)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/runlot/runlot/internal/adapter/sqlite/objects"
 	"github.com/runlot/runlot/internal/daemon/backup/archive"
 	"github.com/runlot/runlot/internal/daemon/kv"
 )
@@ -23,6 +24,23 @@ func (o *Options) namespaces(ctx context.Context, w *archive.Writer) error {
 	all := kv.New(o.Data, o.Log)
 	defer all.Close()
 	return o.copyFiles(ctx, w, kvPart, "KV namespace", all)
+}
+
+// objects copies what Durable Objects have stored.
+func (o *Options) objects(ctx context.Context, w *archive.Writer) error {
+	dir := filepath.Join(o.Data, objectsPart)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	o.Progress("Copying Durable Objects", 0, 0)
+	scratch, err := os.MkdirTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".objects-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	return objects.Backup(ctx, dir, scratch, func(name, file string) error {
+		return w.AddFile(path.Join(objectsPart, name), file)
+	})
 }
 
 // copyFiles copies files to a part. The copies lie beside the backup for a moment, one at a time.

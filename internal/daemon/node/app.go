@@ -69,7 +69,7 @@ func (n *Node) NewApp(name string) *App {
 	a.door = ingress.New(a.log)
 	a.runs = n.crons.App(name)
 	a.sup = supervise.New(supervise.Options[*Version, *workerd.Process]{
-		App: name, Start: a.start, OnLive: a.onLive, OnDown: a.onDown, Log: a.log,
+		App: name, Start: a.start, Alone: func(v *Version) bool { return v.Manifest.Stored() }, OnLive: a.onLive, OnDown: a.onDown, Log: a.log,
 	})
 	return a
 }
@@ -133,7 +133,7 @@ func (a *App) Deploy(ctx context.Context, v *Version, commit func(context.Contex
 func (a *App) Resume(ctx context.Context, v *Version, parked bool) error {
 	committed := false
 	return a.adopt(ctx, v, func(ctx context.Context) error {
-		if parked {
+		if parked && !v.Manifest.Stored() {
 			a.rest(v)
 			return a.sup.ResumeParked(ctx, v)
 		}
@@ -148,6 +148,11 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 		return err
 	}
 	before := a.Live()
+	if before != nil {
+		if err := v.Manifest.Follows(before.Manifest); err != nil {
+			return err
+		}
+	}
 	if err := a.n.claim(a, v.Manifest); err != nil {
 		return err
 	}
@@ -167,6 +172,9 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.n.bound(a, v.Manifest)
 	a.updateConsumers(ctx, v.Manifest, db)
 	a.n.release(a, v)
+	if err == nil {
+		a.deleteObjects(v.Manifest)
+	}
 	return err
 }
 
@@ -211,6 +219,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 			spec.Database = db.app.Load()
 		}
 	}
+	spec.Objects = a.n.objects(m)
 	spec.Host = a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host))
 	return a.n.runtime.Start(ctx, spec)
 }
@@ -251,7 +260,7 @@ func (a *App) onDown(reason error) {
 	}
 	v := a.serving
 	a.mu.Unlock()
-	if !errors.Is(reason, supervise.ErrStopped) {
+	if !errors.Is(reason, supervise.ErrStopped) && !errors.Is(reason, supervise.ErrReplaced) {
 		a.n.o.Observer.Down(v.Manifest.Name, fault.From(reason).Error())
 	}
 }
@@ -317,8 +326,12 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 }
 
 // Park ends the process of an app for which nothing has happened for idle and nothing is to do: no request, no batch, no
-// message that could be delivered now, no scheduled run. It reports whether it did.
+// message that could be delivered now, no scheduled run. It reports whether it did. An app with Durable Objects goes on,
+// since its process has their alarms and their connections.
 func (a *App) Park(idle time.Duration) bool {
+	if v := a.Live(); v == nil || v.Manifest.Stored() {
+		return false
+	}
 	state := a.State()
 	if state.Phase != supervise.Live || time.Since(state.Since) < idle {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/runlot/runlot/internal/adapter/workerd"
+	"github.com/runlot/runlot/internal/adapter/workerd/objects"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/crons"
@@ -18,6 +19,9 @@ func Probe(ctx context.Context, runtime *workerd.Runtime, m *app.Manifest, b *ap
 	}
 	handlers, err := runtime.Probe(ctx, m, b, mapStack)
 	if err != nil {
+		return err
+	}
+	if err := objects.Check(m, handlers, file); err != nil {
 		return err
 	}
 	if len(m.Consumers) == 0 || handlers.Has("queue") {

@@ -86,6 +86,11 @@ func wireVersion(v *deploy.Version) map[string]any {
 	for i := range m.KVNamespaces {
 		bindings = append(bindings, map[string]any{"type": "kv_namespace", "name": m.KVNamespaces[i].Binding, "namespace_id": m.KVNamespaces[i].Namespace})
 	}
+	if m.DurableObjects != nil {
+		for _, b := range m.DurableObjects.Bindings {
+			bindings = append(bindings, map[string]any{"type": "durable_object_namespace", "name": b.Binding, "class_name": b.Class})
+		}
+	}
 	annotations := map[string]string{}
 	if v.Message != "" {
 		annotations["workers/message"] = v.Message

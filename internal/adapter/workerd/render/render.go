@@ -83,6 +83,8 @@ type Worker struct {
 	Develop bool
 	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
 	HostSocket string
+	// Objects is the folder of what Durable Objects store; it exists. "" is right for a worker without them.
+	Objects string
 	// HeapMiB bounds the heap of the process.
 	HeapMiB int
 }
@@ -175,8 +177,8 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
 	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w.Manifest)))
-	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s,\n   bindings = [\n",
-		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest))
+	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s%s,\n   bindings = [\n",
+		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest), objectClasses(w.Manifest))
 	if err := r.bindings(w); err != nil {
 		return nil, err
 	}
@@ -189,7 +191,7 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"d1-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
 			i, host, quote(D1Header), quote(w.Manifest.D1Databases[i].Binding))
 	}
-	r.stores(w.Manifest, host)
+	r.stores(w, host)
 	if bound(w) {
 		address := w.Database.Address
 		if w.Database.Network == "unix" {

@@ -25,6 +25,14 @@ var stores = []section{
 		},
 	},
 	{
+		title: "Durable Objects",
+		intro: "Processes that share a store never run at the same time.",
+		limits: []limit{
+			{"AloneDrainTime", queue.AloneDrainTime, "", "requests that wait: how long the old process finishes what is in flight before the new one starts"},
+			{"ObjectsLockTime", queue.ObjectsLockTime, "", "the start: how long a process waits for one that still has the same objects"},
+		},
+	},
+	{
 		title: "Files of stores",
 		intro: "The SQLite files that KV namespaces are kept in.",
 		limits: []limit{
