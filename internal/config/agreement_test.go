@@ -86,6 +86,10 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, kv, "binding", "CACHE", "CACHE", "CACHE", "DATABASE", "a-b", 1)
 		optional(t, kv, "namespace", "cache", "cache", "<id>", "", nil)
 		optional(t, file, "kvNamespaces", []any{}, []any{kv}, []any{kv}, kv, nil)
+		bucket := map[string]any{}
+		optional(t, bucket, "binding", "BUCKET", "BUCKET", "BUCKET", "DATABASE", "a-b", 1)
+		optional(t, bucket, "bucket", "images", "a-1", "ab", "A", "-ab", "", nil)
+		optional(t, file, "r2Buckets", []any{}, []any{bucket}, []any{bucket}, bucket, nil)
 		object := map[string]any{}
 		optional(t, object, "binding", "ROOM", "ROOM", "ROOM", "DATABASE", "a-b", 1)
 		optional(t, object, "class", "Room", "Room", "Room_2", "2", "a-b", "", nil)

@@ -175,7 +175,11 @@ var areas = []area{
 			name: "Durable Objects", of: "CJ", state: differs, cases: "objects-*", tests: "`TestDurableObjects`, `TestNoCallIsLostOverDeployments`, `TestNeverTwo`",
 			note: "workerd's own, with SQL, alarms and WebSockets, on the disk of the node; classes of the same app. A deployment ends the old process before it starts the new one, while requests wait; connections end with it. Such an app is not parked. Deployed migrations stay, and a version from before one cannot be rolled back to.",
 		},
-		{name: "R2, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
+		{
+			name: "R2", of: "CJ", state: differs, cases: "r2-*", tests: "`TestBucketModel`, `TestKilledPut`, `TestR2OnWorkerd`",
+			note: "Files of the node behind Cloudflare's own client. A put that has returned is on the disk. There is one storage class, and no encryption by keys of the caller's (`ssecKey`).",
+		},
+		{name: "Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",

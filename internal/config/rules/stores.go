@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/runlot/runlot/internal/config/source"
@@ -39,6 +40,53 @@ func (k *KV) Read(v source.Value, names Names, m *app.Manifest) {
 		}
 		if n.Binding != "" && n.Namespace != "" {
 			m.KVNamespaces = append(m.KVNamespaces, n)
+		}
+	}
+}
+
+// R2 reads the declarations of R2 buckets of one dialect.
+type R2 struct {
+	// Key is the key of the bucket's name.
+	Key string
+	// Keys are keys that only this dialect has; Entry reads them.
+	Keys  []string
+	Entry func(entry source.Value)
+	// Unnamed is the name for a binding that names no bucket; nil says that it has to.
+	Unnamed func(binding string) string
+}
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
+// Read reads the list of buckets. An entry without a usable binding or name is left out: it has been reported.
+func (r *R2) Read(v source.Value, names Names, m *app.Manifest) {
+	for _, entry := range v.Items() {
+		if !entry.IsObject() {
+			continue
+		}
+		entry.Allow(append([]string{bindingKey, r.Key}, r.Keys...)...)
+		b := app.R2Bucket{Binding: names.Binding(entry, "BUCKET")}
+		name := entry.Get(r.Key)
+		if text, ok := name.Text(); ok {
+			if b.Bucket = text; !bucketName.MatchString(text) {
+				hint := nameHint(text)
+				if len(text) < 3 {
+					hint = `write it like "my-` + strings.ToLower(text) + `"`
+				}
+				name.Refusef(hint, "%s is no name of a bucket: 3 to 63 characters of a-z, 0-9 and dash, with no dash at either end", source.Quote(text))
+			}
+		}
+		if !name.Exists() {
+			if r.Unnamed == nil {
+				entry.Refusef("add "+entry.Line(r.Key, `"my-bucket"`), "`%s`, the bucket's name, is missing", r.Key)
+			} else if b.Binding != "" {
+				b.Bucket = r.Unnamed(b.Binding)
+			}
+		}
+		if r.Entry != nil {
+			r.Entry(entry)
+		}
+		if b.Binding != "" && b.Bucket != "" {
+			m.R2Buckets = append(m.R2Buckets, b)
 		}
 	}
 }

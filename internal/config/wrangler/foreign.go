@@ -51,7 +51,6 @@ var unsupported = []struct {
 	{"pages_build_output_dir", "Pages projects are", true},
 	{"pipelines", "Pipelines are", false},
 	{"python_modules", "Python is", true},
-	{"r2_buckets", "R2 buckets are", false},
 	{"ratelimits", "rate limits are", false},
 	{"rules", "module rules of the project's own are", true},
 	{"secrets_store_secrets", "the Secrets Store is", false},

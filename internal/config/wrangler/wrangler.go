@@ -42,10 +42,10 @@ type compiler struct {
 }
 
 var (
-	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "kv_namespaces", "durable_objects", "migrations", "vars", "hyperdrive"}
+	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "kv_namespaces", "r2_buckets", "durable_objects", "migrations", "vars", "hyperdrive"}
 	rootKeys    = append([]string{"$schema", "env"}, sectionKeys...)
 	// bound are the keys that a section of env does not inherit.
-	bound = []string{"queues", "d1_databases", "kv_namespaces", "durable_objects", "vars", "hyperdrive"}
+	bound = []string{"queues", "d1_databases", "kv_namespaces", "r2_buckets", "durable_objects", "vars", "hyperdrive"}
 )
 
 func (c *compiler) compile() *app.Manifest {
@@ -84,6 +84,11 @@ func (c *compiler) compile() *app.Manifest {
 		Unnamed: func(binding string) string { return rules.Provisioned(m.Name, binding) },
 	}
 	kv.Read(c.section.Get("kv_namespaces"), names, m)
+	r2 := rules.R2{
+		Key: "bucket_name", Keys: []string{"preview_bucket_name", "jurisdiction", remoteKey}, Entry: r2Bucket,
+		Unnamed: func(binding string) string { return rules.Provisioned(m.Name, binding) },
+	}
+	r2.Read(c.section.Get("r2_buckets"), names, m)
 	c.durableObjects(names, m)
 	m.Vars = rules.Vars(c.section.Get("vars"), names)
 	c.triggers(m)
@@ -195,6 +200,12 @@ func d1(entry source.Value) {
 func kvNamespace(entry source.Value) {
 	ignored(entry, "preview_id", "a development run has namespaces of its own")
 	local(entry, "the namespace is a file of this machine")
+}
+
+func r2Bucket(entry source.Value) {
+	ignored(entry, "preview_bucket_name", "a development run has buckets of its own")
+	ignored(entry, "jurisdiction", "objects are on the disk of this machine")
+	local(entry, "the bucket is a folder of this machine")
 }
 
 // ignored warns of a text that means nothing here, and says why.

@@ -7,6 +7,13 @@ type KVNamespace struct {
 	Namespace string `json:"namespace"`
 }
 
+// R2Bucket is a binding in env to an R2 bucket.
+type R2Bucket struct {
+	Binding string `json:"binding"`
+	// Bucket is its name: bindings of one name share it, in one app and across apps. It is never "".
+	Bucket string `json:"bucket"`
+}
+
 // Store is a binding in env to something that is stored, whichever kind it is; for a person.
 type Store struct {
 	Binding string
@@ -24,6 +31,9 @@ func (m *Manifest) Stores() []Store {
 	}
 	for i := range m.KVNamespaces {
 		stores = append(stores, Store{m.KVNamespaces[i].Binding, "KV namespace", m.KVNamespaces[i].Namespace, "KVNamespace"})
+	}
+	for i := range m.R2Buckets {
+		stores = append(stores, Store{m.R2Buckets[i].Binding, "R2 bucket", m.R2Buckets[i].Bucket, "R2Bucket"})
 	}
 	if m.DurableObjects != nil {
 		for _, b := range m.DurableObjects.Bindings {

@@ -46,3 +46,28 @@ const (
 	// ObjectsLockTime is how long a process waits for one that still has the same objects.
 	ObjectsLockTime = 10 * time.Second
 )
+
+// Bounds of R2 buckets. Those that a Worker can meet are Cloudflare's.
+const (
+	// R2KeyBytes is the longest key, R2MetadataBytes the largest custom metadata: the keys and values together.
+	R2KeyBytes      = 1_024
+	R2MetadataBytes = 8_192
+	// R2ObjectBytes is the largest body of one put or part.
+	R2ObjectBytes = 5 << 30
+	// R2PartBytes is the least size of a part that is not the last, R2Parts the most parts of one upload.
+	R2PartBytes = 5 << 20
+	R2Parts     = 10_000
+	// R2Page is the most objects of one answer of list, R2PageBytes the most bytes of it; R2DeleteKeys the most keys of one
+	// delete.
+	R2Page       = 1_000
+	R2PageBytes  = 512 << 10
+	R2DeleteKeys = 1_000
+	// R2RequestBytes is the largest head of a call.
+	R2RequestBytes = 3 << 20
+	// R2IdleTime is how long a body on its way to or from a Worker may stand still.
+	R2IdleTime = 2 * time.Minute
+	// R2UploadTime is how long a multipart upload is kept that nobody completes.
+	R2UploadTime = 7 * 24 * time.Hour
+	// R2DoomedRows is the most files that are deleted behind one write.
+	R2DoomedRows = 1_000
+)

@@ -92,10 +92,11 @@ export default {
         await env.DB.prepare("INSERT INTO note VALUES (?)").bind(id).run();
         await env.CACHE.put(id, "kept", { metadata: id });
         await env.NOTES.getByName("all").add(id);
+        await env.FILES.put("last", id);
         return new Response("stored");
       case "/stored":
         const { keys } = await env.CACHE.list();
-        return new Response((await env.DB.prepare("SELECT group_concat(id) AS all_ids FROM note").first("all_ids")) + "+" + keys.map((k) => k.metadata) + "+" + (await env.NOTES.getByName("all").list()));
+        return new Response((await env.DB.prepare("SELECT group_concat(id) AS all_ids FROM note").first("all_ids")) + "+" + keys.map((k) => k.metadata) + "+" + (await env.NOTES.getByName("all").list()) + "+" + (await (await env.FILES.get("last")).text()));
       default:
         return new Response(env.KEY);
     }
@@ -121,6 +122,7 @@ func (i *instance) deploy(tell string, consumers ...string) {
 		"queues":         object{"producers": []object{{"binding": "JOBS", "queue": "jobs"}, {"binding": "LATER", "queue": "later"}}, "consumers": list},
 		"d1Databases":    []object{{"binding": "DB", "databaseName": "notes"}},
 		"durableObjects": []object{{"binding": "NOTES", "class": "Notes"}},
+		"r2Buckets":      []object{{"binding": "FILES", "bucket": "notes"}},
 		"kvNamespaces":   []object{{"binding": "CACHE", "namespace": "notes"}},
 	})
 	if err != nil {
@@ -300,7 +302,7 @@ func TestBackupUnderLoadAndRestore(t *testing.T) {
 		t.Fatal(fault.Detail(err))
 	}
 	t.Logf("%d messages acknowledged before, %d more meanwhile; %d bytes of %d", before, after-before, r.FileBytes, r.Manifest.Bytes())
-	if want := []string{"Copying PostgreSQL", "Copying D1 database notes", "Copying KV namespace notes", "Copying Durable Objects", "Bringing it to the disk"}; !slices.Equal(steps, want) {
+	if want := []string{"Copying PostgreSQL", "Copying D1 database notes", "Copying KV namespace notes", "Copying R2 buckets", "Copying Durable Objects", "Bringing it to the disk"}; !slices.Equal(steps, want) {
 		t.Errorf("the steps were %q", steps)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -323,7 +325,7 @@ func TestBackupUnderLoadAndRestore(t *testing.T) {
 	if i.Running != 1 {
 		t.Errorf("%d apps run", i.Running)
 	}
-	i.must("/stored", "before+before+before")
+	i.must("/stored", "before+before+before+before")
 	i.must("/", "a secret")
 	// In flight then: again, without a retry spent. Delayed: at its time.
 	told.wait(t, "jobs/hang/1")

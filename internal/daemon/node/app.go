@@ -220,7 +220,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 		}
 	}
 	spec.Objects = a.n.objects(m)
-	spec.Host = a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host))
+	spec.Host = a.n.r2.Handler(m, a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host)))
 	return a.n.runtime.Start(ctx, spec)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/kv"
+	"github.com/runlot/runlot/internal/daemon/r2"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/dispatch"
@@ -79,6 +80,7 @@ type Node struct {
 	servers *servers.Servers
 	d1      *d1.Databases
 	kv      *kv.Namespaces
+	r2      *r2.Buckets
 	crons   *crons.Keeper
 	gate    *binding.Gate
 	budget  *dispatch.Budget
@@ -96,7 +98,7 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), kv: kv.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), kv: kv.New(o.State, o.Log), r2: r2.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	n.records = o.Observer
@@ -129,6 +131,7 @@ func (n *Node) Stop() {
 	}
 	n.d1.Close()
 	n.kv.Close()
+	n.r2.Close()
 	n.servers.Stop()
 	if n.inOrder != nil {
 		n.inOrder.Flush()

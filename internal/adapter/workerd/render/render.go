@@ -31,6 +31,9 @@ const (
 	// KVHeader is the header of every request that comes from a KV binding, with the binding's name. User code cannot set
 	// it.
 	KVHeader = "Runlot-Kv"
+	// R2Header is the header of every request that comes from an R2 binding, with the binding's name. User code cannot set
+	// it.
+	R2Header = "Runlot-R2"
 	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
 	// EntryModule stands before the user's main module.

@@ -15,6 +15,10 @@ func (r *Files) stores(w *Worker, host string) {
 		r.printf("  (name = \"kv-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
 			i, host, quote(KVHeader), quote(m.KVNamespaces[i].Binding))
 	}
+	for i := range m.R2Buckets {
+		r.printf("  (name = \"r2-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
+			i, host, quote(R2Header), quote(m.R2Buckets[i].Binding))
+	}
 	if hasClasses(m) {
 		r.printf("  (name = \"objects\", disk = (path = %s, writable = true)),\n", quote(w.Objects))
 	}
@@ -40,6 +44,9 @@ func objectClasses(m *app.Manifest) string {
 func (r *Files) storeBindings(m *app.Manifest) {
 	for i := range m.KVNamespaces {
 		r.printf("    (name = %s, kvNamespace = \"kv-%d\"),\n", quote(m.KVNamespaces[i].Binding), i)
+	}
+	for i := range m.R2Buckets {
+		r.printf("    (name = %s, r2Bucket = \"r2-%d\"),\n", quote(m.R2Buckets[i].Binding), i)
 	}
 	if m.DurableObjects != nil {
 		for _, b := range m.DurableObjects.Bindings {

@@ -25,6 +25,24 @@ var stores = []section{
 		},
 	},
 	{
+		title: "R2 buckets",
+		intro: "What a Worker meets, as on Cloudflare R2, and what protects the node.",
+		limits: []limit{
+			{"R2KeyBytes", queue.R2KeyBytes, bytesUnit, "the file and its lists: a key"},
+			{"R2MetadataBytes", queue.R2MetadataBytes, bytesUnit, "the same: the custom metadata of an object"},
+			{"R2ObjectBytes", queue.R2ObjectBytes, bytesUnit, "the disk: the body of one put or part"},
+			{"R2PartBytes", queue.R2PartBytes, bytesUnit, "reads: the least size of a part that is not the last"},
+			{"R2Parts", queue.R2Parts, "parts", "reads: parts of one upload"},
+			{"R2Page", queue.R2Page, "objects", "memory: one answer of `list`"},
+			{"R2PageBytes", queue.R2PageBytes, bytesUnit, "the client library: the same"},
+			{"R2DeleteKeys", queue.R2DeleteKeys, keysUnit, "who else calls the bucket: one `delete`"},
+			{"R2RequestBytes", queue.R2RequestBytes, bytesUnit, "memory: a call without the body"},
+			{"R2IdleTime", queue.R2IdleTime, "", "connections: how long a body may stand still"},
+			{"R2UploadTime", queue.R2UploadTime, "", "the disk: how long a multipart upload is kept that nobody completes"},
+			{"R2DoomedRows", queue.R2DoomedRows, filesUnit, "latency: files that are deleted behind one write"},
+		},
+	},
+	{
 		title: "Durable Objects",
 		intro: "Processes that share a store never run at the same time.",
 		limits: []limit{
@@ -34,7 +52,7 @@ var stores = []section{
 	},
 	{
 		title: "Files of stores",
-		intro: "The SQLite files that KV namespaces are kept in.",
+		intro: "The SQLite files that KV namespaces and R2 buckets are kept in.",
 		limits: []limit{
 			{"StoreGroup", queue.StoreGroup, "writes", "latency: writes of one file that share a commit"},
 			{"StoreWaiting", queue.StoreWaiting, calls, "memory: calls that wait for one file"},

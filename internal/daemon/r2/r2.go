@@ -1,0 +1,47 @@
+// Package r2 wires the R2 buckets of a node: their files in the state folder, the door through which workers reach them, and
+// the queues that are told of what happens in them.
+package r2
+
+import (
+	"log/slog"
+	"net/http"
+	"path/filepath"
+
+	"github.com/runlot/runlot/internal/adapter/sqlite/r2"
+	"github.com/runlot/runlot/internal/core/app"
+	server "github.com/runlot/runlot/internal/server/r2"
+)
+
+// Folder is the folder of the buckets in the state folder.
+const Folder = "r2"
+
+// Buckets are the R2 buckets of a state folder.
+type Buckets struct {
+	*r2.Buckets
+	door *server.Door
+}
+
+// New returns the buckets in a state folder. Nothing is made before the first use. log takes what workers must not see.
+func New(state string, log *slog.Logger) *Buckets {
+	files := r2.New(filepath.Join(state, Folder), func(string) {}, log)
+	return &Buckets{Buckets: files, door: server.NewDoor(files, log)}
+}
+
+// Handler returns what serves a worker process's calls: those of its R2 bindings itself, all others through next, which may
+// be nil.
+func (b *Buckets) Handler(m *app.Manifest, next http.Handler) http.Handler {
+	if len(m.R2Buckets) == 0 {
+		return next
+	}
+	if next == nil {
+		next = http.NotFoundHandler()
+	}
+	own := b.door.Handler(m)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(server.Header) != "" {
+			own.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
