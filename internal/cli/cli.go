@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/cli/buckets"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/instance"
@@ -53,7 +54,7 @@ whatever is killed in between.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), pgCommand(), schemaCommand(), versionCommand(),
+	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), cronCommand(), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand(),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
 		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(),
 		queues.Queue(), queues.Logs())

@@ -17,6 +17,7 @@ func TestHelpFitsAnOrdinaryTerminal(t *testing.T) {
 		"runlot delete", "runlot secret", "runlot secret put", "runlot secret list", "runlot secret delete", "runlot ps", "runlot events",
 		"runlot queue", "runlot queue info", "runlot queue peek", "runlot queue send", "runlot queue pause", "runlot queue resume", "runlot queue redrive",
 		"runlot queue purge", "runlot queue batches", "runlot queue batch", "runlot logs",
+		"runlot r2", "runlot r2 notification create", "runlot r2 notification list", "runlot r2 notification delete",
 		"celld", "celld serve", "celld backup", "celld restore", "celld check", "celld version",
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))

@@ -180,7 +180,11 @@ var areas = []area{
 			note: "Files of the node behind Cloudflare's own client. A put that has returned is on the disk. There is one storage class, and no encryption by keys of the caller's (`ssecKey`).",
 		},
 		{name: "Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
-		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
+		{
+			name: "R2 event notifications", of: "C", state: differs, tests: "`TestEventsWaitWithTheChange`, `TestEventsAreTold`; `TestScripts` (r2)",
+			note: "Rules by prefix and suffix, made with `runlot r2 notification`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
+		},
+		{name: "event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",
 			note: "In `celld`, unless `--allow-private`. `runlot dev` reaches private ones too.",

@@ -1,11 +1,11 @@
 package rules
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/runlot/runlot/internal/config/source"
 	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/r2"
 )
 
 // KV reads the declarations of KV namespaces of one dialect.
@@ -55,8 +55,6 @@ type R2 struct {
 	Unnamed func(binding string) string
 }
 
-var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
-
 // Read reads the list of buckets. An entry without a usable binding or name is left out: it has been reported.
 func (r *R2) Read(v source.Value, names Names, m *app.Manifest) {
 	for _, entry := range v.Items() {
@@ -67,12 +65,12 @@ func (r *R2) Read(v source.Value, names Names, m *app.Manifest) {
 		b := app.R2Bucket{Binding: names.Binding(entry, "BUCKET")}
 		name := entry.Get(r.Key)
 		if text, ok := name.Text(); ok {
-			if b.Bucket = text; !bucketName.MatchString(text) {
+			if b.Bucket = text; !r2.ValidBucket(text) {
 				hint := nameHint(text)
 				if len(text) < 3 {
 					hint = `write it like "my-` + strings.ToLower(text) + `"`
 				}
-				name.Refusef(hint, "%s is no name of a bucket: 3 to 63 characters of a-z, 0-9 and dash, with no dash at either end", source.Quote(text))
+				name.Refusef(hint, "%s is not a name: %s", source.Quote(text), r2.BucketRule)
 			}
 		}
 		if !name.Exists() {

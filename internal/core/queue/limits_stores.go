@@ -70,4 +70,11 @@ const (
 	R2UploadTime = 7 * 24 * time.Hour
 	// R2DoomedRows is the most files that are deleted behind one write.
 	R2DoomedRows = 1_000
+	// R2Events is the most events of a bucket that one call sends to a queue; R2RetryFirst and R2RetryMax are the waits
+	// between two tries, doubling.
+	R2Events     = 25
+	R2RetryFirst = time.Second
+	R2RetryMax   = time.Minute
+	// R2Rules is the most rules of one bucket.
+	R2Rules = 100
 )

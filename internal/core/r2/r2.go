@@ -3,6 +3,7 @@ package r2
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -175,6 +176,14 @@ type Page struct {
 	// LastIsPrefix says that Last is a prefix, all keys of which are done.
 	LastIsPrefix bool
 }
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
+// ValidBucket reports whether a bucket can have a name.
+func ValidBucket(name string) bool { return bucketName.MatchString(name) }
+
+// BucketRule says in a sentence what ValidBucket checks.
+const BucketRule = "the name of a bucket has 3 to 63 characters of a-z, 0-9 and dash, with no dash at either end"
 
 // CheckKey refuses what cannot be a key.
 func CheckKey(key string) error {

@@ -175,6 +175,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	if err == nil {
 		a.deleteObjects(v.Manifest)
 	}
+	a.n.r2.Tell() // the queue of an event may be here now
 	return err
 }
 

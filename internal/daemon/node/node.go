@@ -98,9 +98,10 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), kv: kv.New(o.State, o.Log), r2: r2.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Log), kv: kv.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
+	n.r2 = r2.New(o.State, n.sendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)

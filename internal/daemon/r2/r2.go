@@ -18,13 +18,25 @@ const Folder = "r2"
 // Buckets are the R2 buckets of a state folder.
 type Buckets struct {
 	*r2.Buckets
-	door *server.Door
+	door   *server.Door
+	teller *teller
 }
 
-// New returns the buckets in a state folder. Nothing is made before the first use. log takes what workers must not see.
-func New(state string, log *slog.Logger) *Buckets {
-	files := r2.New(filepath.Join(state, Folder), func(string) {}, log)
-	return &Buckets{Buckets: files, door: server.NewDoor(files, log)}
+// New returns the buckets in a state folder. Nothing is made before the first use. send takes the events that rules ask for;
+// log takes what workers must not see.
+func New(state string, send Send, log *slog.Logger) *Buckets {
+	t := newTeller(send, log)
+	t.buckets = r2.New(filepath.Join(state, Folder), func(string) { t.Wake() }, log)
+	return &Buckets{Buckets: t.buckets, door: server.NewDoor(t.buckets, log), teller: t}
+}
+
+// Tell sends what an earlier process left to be sent. It does not wait for that.
+func (b *Buckets) Tell() { b.teller.Wake() }
+
+// Close ends the sending of events and closes every bucket. Twice is fine.
+func (b *Buckets) Close() {
+	b.teller.Close()
+	b.Buckets.Close()
 }
 
 // Handler returns what serves a worker process's calls: those of its R2 bindings itself, all others through next, which may

@@ -36,7 +36,11 @@ const (
 	methodHead   = "head"
 	methodPut    = "put"
 	methodDelete = "delete"
+	methodGet    = "get"
 	sha1         = "sha1"
+	sha256       = "sha256"
+	sha384       = "sha384"
+	sha512       = "sha512"
 )
 
 // Buckets are the buckets as bindings need them. What the caller may see of a failure is a *r2.Error. What writes returns
@@ -102,7 +106,7 @@ func (c *call) serve() error {
 			return err
 		}
 		switch q.Method {
-		case methodHead, "get":
+		case methodHead, methodGet:
 			return c.get(q)
 		case "list":
 			return c.list(q)
@@ -290,7 +294,7 @@ func (c *call) put(q *request) error {
 }
 
 // checksumTitles are the names of checksums for people.
-var checksumTitles = map[string]string{"md5": "MD5", sha1: "SHA-1", "sha256": "SHA-256", "sha384": "SHA-384", "sha512": "SHA-512"}
+var checksumTitles = map[string]string{"md5": "MD5", sha1: "SHA-1", sha256: "SHA-256", sha384: "SHA-384", sha512: "SHA-512"}
 
 // receive brings the body of the request to the disk.
 func (c *call) receive(checksums ...string) (r2.Body, error) {

@@ -130,7 +130,7 @@ func (q *request) checksums() (map[string]string, error) {
 		}
 		sums["md5"] = hex.EncodeToString(raw)
 	}
-	for name, value := range map[string]string{sha1: q.SHA1, "sha256": q.SHA256, "sha384": q.SHA384, "sha512": q.SHA512} {
+	for name, value := range map[string]string{sha1: q.SHA1, sha256: q.SHA256, sha384: q.SHA384, sha512: q.SHA512} {
 		if value != "" {
 			sums[name] = value
 		}
@@ -186,7 +186,7 @@ type wireRange struct {
 }
 
 // checksumNames are how the client library calls checksums.
-var checksumNames = map[string]string{"md5": "0", sha1: "1", "sha256": "2", "sha384": "3", "sha512": "4"}
+var checksumNames = map[string]string{"md5": "0", sha1: "1", sha256: "2", sha384: "3", sha512: "4"}
 
 func wire(o *r2.Info) *wireObject {
 	w := &wireObject{

@@ -37,7 +37,8 @@ CREATE INDEX upload_created ON upload (created);
 CREATE TABLE part (upload TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, etag TEXT NOT NULL, pieces TEXT NOT NULL, PRIMARY KEY (upload, number)) STRICT, WITHOUT ROWID;
 CREATE TABLE doomed (blob TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE rule (id TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, body TEXT NOT NULL) STRICT;`}
+CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX outbox_destination ON outbox (destination, seq);`}
 
 // about is what is kept of an object as JSON.
 type about struct {

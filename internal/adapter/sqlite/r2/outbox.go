@@ -53,7 +53,6 @@ type Destination struct {
 // Waiting is an event that waits to be told.
 type Waiting struct {
 	Seq int64
-	Destination
 	// Body is the message, as JSON.
 	Body []byte
 }
@@ -155,13 +154,29 @@ func (b *Buckets) DeleteRule(ctx context.Context, bucket, id string) (found bool
 	return found, err
 }
 
-// Outbox returns the oldest events that wait to be told, at most this many.
-func (b *Buckets) Outbox(ctx context.Context, bucket string, most int) (all []Waiting, err error) {
+// Destinations returns the queues for which events of a bucket wait.
+func (b *Buckets) Destinations(ctx context.Context, bucket string) (all []Destination, err error) {
 	err = b.Read(ctx, bucket, func(c *pool.Conn) error {
-		return c.Query("SELECT seq, destination, body FROM outbox ORDER BY seq LIMIT ?", []any{int64(most)}, func(s *sqlite3.Stmt) error {
-			w := Waiting{Seq: s.ColumnInt64(0), Body: []byte(s.ColumnText(2))}
-			all = append(all, w)
-			return json.Unmarshal(s.ColumnRawText(1), &all[len(all)-1].Destination)
+		return c.Query("SELECT DISTINCT destination FROM outbox", nil, func(s *sqlite3.Stmt) error {
+			var to Destination
+			err := json.Unmarshal(s.ColumnRawText(0), &to)
+			all = append(all, to)
+			return err
+		})
+	})
+	return all, err
+}
+
+// Outbox returns the oldest events that wait to be told to a queue, at most this many.
+func (b *Buckets) Outbox(ctx context.Context, bucket string, to Destination, most int) (all []Waiting, err error) {
+	text, err := json.Marshal(to)
+	if err != nil {
+		return nil, err
+	}
+	err = b.Read(ctx, bucket, func(c *pool.Conn) error {
+		return c.Query("SELECT seq, body FROM outbox WHERE destination = ? ORDER BY seq LIMIT ?", []any{string(text), int64(most)}, func(s *sqlite3.Stmt) error {
+			all = append(all, Waiting{Seq: s.ColumnInt64(0), Body: []byte(s.ColumnText(1))})
+			return nil
 		})
 	})
 	return all, err

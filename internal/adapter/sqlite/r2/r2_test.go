@@ -325,8 +325,12 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	}
 	b.Close()
 	b = open(t, dir, &told)
-	waiting, err := b.Outbox(t.Context(), bucket, 10)
-	if err != nil || len(waiting) != 2 || len(told) == 0 || waiting[0].Queue != "images" {
+	to := Destination{Database: "default", Queue: "images"}
+	if all, err := b.Destinations(t.Context(), bucket); err != nil || !slices.Equal(all, []Destination{to}) {
+		t.Fatal(all, err)
+	}
+	waiting, err := b.Outbox(t.Context(), bucket, to, 10)
+	if err != nil || len(waiting) != 2 || len(told) == 0 {
 		t.Fatalf("%+v, %v, told of %v", waiting, err, told)
 	}
 	for i, want := range []string{`"action":"PutObject","bucket":"files","object":{"key":"in/a.png","size":1,"eTag":"9dd4e461268c8034f5c8564e155c67a6"}`, `"action":"DeleteObject","bucket":"files","object":{"key":"in/a.png"}`} {
@@ -337,7 +341,7 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	if err := b.Told(t.Context(), bucket, []int64{waiting[0].Seq}); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, err = b.Outbox(t.Context(), bucket, 10); err != nil || len(waiting) != 1 {
+	if waiting, err = b.Outbox(t.Context(), bucket, to, 10); err != nil || len(waiting) != 1 {
 		t.Errorf("%v, %v", waiting, err)
 	}
 	if found, err := b.DeleteRule(t.Context(), bucket, "1"); !found || err != nil {
