@@ -108,6 +108,29 @@ func TestEventsAreTold(t *testing.T) {
 	}
 }
 
+// TestAQueueThatComesBack is told what waited for it, without a further event.
+func TestAQueueThatComesBack(t *testing.T) {
+	state := t.TempDir()
+	rules := OpenRules(state, slog.New(slog.DiscardHandler))
+	defer rules.Close()
+	if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: "q"}, EventTypes, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	messages, tries := make(chan queue.Draft, 10), 0
+	b := New(state, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
+		if tries++; tries < 3 {
+			return errors.New("the database does not answer")
+		}
+		messages <- drafts[0]
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	defer b.Close()
+	put(t, b, "a")
+	if got := told(t, messages); got != "PutObject a" {
+		t.Error(got)
+	}
+}
+
 func TestRulesThatAreRefused(t *testing.T) {
 	rules := OpenRules(t.TempDir(), slog.New(slog.DiscardHandler))
 	defer rules.Close()
