@@ -86,6 +86,17 @@ func wireVersion(v *deploy.Version) map[string]any {
 	for i := range m.D1Databases {
 		bindings = append(bindings, map[string]any{"type": "d1", "name": m.D1Databases[i].Binding, "id": cmp.Or(m.D1Databases[i].ID, m.D1Databases[i].Name)})
 	}
+	for i := range m.KVNamespaces {
+		bindings = append(bindings, map[string]any{"type": "kv_namespace", "name": m.KVNamespaces[i].Binding, "namespace_id": m.KVNamespaces[i].Namespace})
+	}
+	for i := range m.R2Buckets {
+		bindings = append(bindings, map[string]any{"type": "r2_bucket", "name": m.R2Buckets[i].Binding, "bucket_name": m.R2Buckets[i].Bucket})
+	}
+	if m.DurableObjects != nil {
+		for _, b := range m.DurableObjects.Bindings {
+			bindings = append(bindings, map[string]any{"type": "durable_object_namespace", "name": b.Binding, "class_name": b.Class})
+		}
+	}
 	annotations := map[string]string{}
 	if v.Message != "" {
 		annotations["workers/message"] = v.Message
