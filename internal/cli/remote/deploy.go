@@ -143,7 +143,7 @@ func announce(out io.Writer, built *daemon.Built) {
 		fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
 	}
 	for _, s := range m.Stores() {
-		fmt.Fprintf(out, "%ss: env.%s → %s\n", s.Kind, s.Binding, s.Name)
+		fmt.Fprintf(out, "%s: env.%s → %s\n", s.Kind, s.Binding, s.Name)
 	}
 	for _, next := range crons.Upcoming(m, time.Now()) {
 		fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)
