@@ -171,9 +171,10 @@ func startBrowser() {
 		return
 	}
 	allocated, stopAllocator := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(p.path), chromedp.Env(p.env...), chromedp.UserDataDir(data), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.ExecPath(p.path), chromedp.Env(append([]string{"LC_ALL=en_US.UTF-8"}, p.env...)...), chromedp.UserDataDir(data), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("no-default-browser-check", true), chromedp.Flag("disable-background-timer-throttling", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("no-default-browser-check", true), chromedp.Flag("disable-background-timer-throttling", true),
 		chromedp.Flag("disable-renderer-backgrounding", true), chromedp.Flag("disable-backgrounding-occluded-windows", true),
 		chromedp.Flag("lang", "en"), chromedp.Flag("hide-scrollbars", true),
 	)

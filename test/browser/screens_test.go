@@ -61,6 +61,7 @@ func furnish(w *world) (opened string) {
 		w.tell(b, line("log", fmt.Sprintf("crawled https://example.com/page/%d: %d new links", 100+i, 3*i%7)), line("log", "stored 2 pages"))
 	}
 	w.mux.HandleFunc("GET /v1/series", rates)
+	w.mux.HandleFunc("GET /v1/databases/main/queues/jobs/series", curves)
 	opened = w.batch(failed("jobs"), line("log", "crawling https://example.com/about"), line("warn", "https://example.com/feed answers 429, again in 2 s"),
 		line("error", "no url in {\"depth\": 3}"))
 	for range 2 {
@@ -143,4 +144,30 @@ func rates(w http.ResponseWriter, _ *http.Request) {
 		panic(err)
 	}
 	_, _ = fmt.Fprintf(w, `{"items": %s}`, text)
+}
+
+// curves answers the call about the series of a queue, for the same reason.
+func curves(w http.ResponseWriter, _ *http.Request) {
+	const points, step = 90, 10
+	s := client.Series{Database: "main", Queue: "jobs", StepSeconds: step}
+	from := time.Now().UTC().Truncate(step * time.Second).Add(-points * step * time.Second)
+	for i := range points {
+		wave := math.Sin(float64(i)/9) + math.Sin(float64(i)/23)/2
+		burst := 0.0
+		if i > 50 && i < 62 {
+			burst = math.Sin(float64(i-50) / 12 * math.Pi)
+		}
+		in := int64(step * (70 + 18*wave + 160*burst))
+		p := client.SeriesPoint{
+			Time: from.Add(time.Duration(i) * step * time.Second), Sent: in, Left: int64(step * (72 + 15*wave + 60*burst)), Retried: int64(step * (1.5 + wave)),
+			Visible: 300 + int64(80*wave+2600*burst), Delayed: 43 + int64(10*wave), InFlight: 60 + int64(18*wave+90*burst), OldestSeconds: 2 + wave + 31*burst,
+			Running: 6 + int(2*wave+9*burst), Allowed: 16,
+		}
+		if i > 3 {
+			p.Handler = &client.HandlerTimes{P50Milliseconds: 38 + 6*wave, P95Milliseconds: 120 + 20*wave + 130*burst, P99Milliseconds: 240 + 40*wave + 400*burst}
+		}
+		s.Points = append(s.Points, p)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(&s) //nolint:errchkjson // its times are valid
 }

@@ -125,10 +125,14 @@ func (d *Dashboard) queue(ctx context.Context, v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	over, err := charts(ctx, v, q)
+	if err != nil {
+		return nil, err
+	}
 	facts := map[string]any{"Row": newQueueRow(v, q), "May": v.may()}
 	return &page{
-		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Facts": facts, "Batches": batches.data, "May": v.may()},
-		Dialog: queueDialog(v, one), Fragments: []fragment{{ID: "facts", Template: "queue-facts", Data: facts}, batches.fragment},
+		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Facts": facts, "Charts": over.Data, "Batches": batches.data, "May": v.may()},
+		Dialog: queueDialog(v, one), Fragments: []fragment{{ID: "facts", Template: "queue-facts", Data: facts}, over, batches.fragment},
 	}, nil
 }
 

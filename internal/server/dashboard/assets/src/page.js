@@ -1,6 +1,7 @@
 // The page works without this file. With it, links and forms change what differs and no more, views keep themselves up to
 // date, and times tell how long ago they are.
 import htmx from "htmx.org/dist/htmx.esm.js";
+import { draw } from "./charts.js";
 
 const byId = (id) => document.getElementById(id);
 const view = () => byId("page");
@@ -117,6 +118,7 @@ function connect() {
     say("live");
     for (const change of JSON.parse(event.data)) (change.order ? arrange : replace)(change);
     tell();
+    draw();
   });
   mine.addEventListener("stale", (event) => {
     if (mine !== stream) return;
@@ -148,6 +150,8 @@ const toggleTheme = () => {
   document.documentElement.dataset.theme = chosen;
   document.cookie = `runlot_theme=${chosen}; Path=/; Max-Age=31536000; SameSite=Strict`;
 };
+new MutationObserver(() => draw(true)).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(true));
 
 // ---- Dialogs
 
@@ -241,6 +245,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 const settle = () => {
   tell();
+  draw();
   dialogs();
   connect();
 };
