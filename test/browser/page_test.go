@@ -361,6 +361,7 @@ func TestAccessibilityRules(t *testing.T) {
 	opened := furnish(w)
 	for _, path := range []string{
 		"/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
+		"/databases/main/queues/jobs/messages", "/databases/main/queues/jobs/messages?filter=state:delayed&ask=delete", "/databases/main/queues/jobs/messages?ask=send",
 		"/queues?ask=pause&on=main/jobs",
 	} {
 		check(path, "light", 1440)

@@ -102,7 +102,7 @@ func TestScreens(t *testing.T) {
 	opened := furnish(w)
 	pages := map[string]string{
 		"apps": "/", "overview": "/apps/crawler", "queues": "/apps/crawler/queues", "versions": "/apps/crawler/versions", "logs": "/apps/crawler/logs", "scheduled": "/apps/crawler/scheduled", "all": "/queues",
-		"batch": "/apps/crawler/queues?batch=main/" + opened, "queue": "/databases/main/queues/jobs", "ask": "/queues?ask=pause&on=main/jobs",
+		"batch": "/apps/crawler/queues?batch=main/" + opened, "queue": "/databases/main/queues/jobs", "messages": "/databases/main/queues/jobs/messages", "send": "/databases/main/queues/jobs/messages?ask=send", "ask": "/queues?ask=pause&on=main/jobs",
 		"rollback": "/apps/crawler/versions?ask=rollback&version=2", "nothing": "/apps/crawler/queues?find=zzz&outcome=expired",
 	}
 	only := os.Getenv("RUNLOT_SCREENS")

@@ -24,6 +24,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
@@ -133,10 +134,15 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, clockwork: &clockwork{}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
 	}
+	background, err := bulk.Start(ctx, store, w.queues, store, log)
+	if err != nil {
+		t.Fatal(fault.Detail(err))
+	}
+	t.Cleanup(background.Stop)
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.fleet, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.fleet, Queues: w.queues, Crons: w.clockwork, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
+		Instance: w.fleet, Queues: w.queues, Crons: w.clockwork, Operations: background, Version: "1.2.3", Account: "local", Log: log, Compile: compile,
 	}))
 	page := dashboard.New(dashboard.Options{API: mux, Sealer: seal, Log: log})
 	t.Cleanup(page.Stop)

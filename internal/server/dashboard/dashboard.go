@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/server/dashboard/assets"
 	"github.com/runlot/runlot/internal/server/dashboard/inside"
 	"github.com/runlot/runlot/internal/server/dashboard/live"
+	"github.com/runlot/runlot/internal/server/dashboard/messages"
 	"github.com/runlot/runlot/internal/server/dashboard/session"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
 )
@@ -80,6 +81,9 @@ func (d *Dashboard) routes() {
 	d.page("/databases/{database}/queues/{queue}", d.queue)
 	d.action("/databases/{database}/queues/{queue}/pause", d.pause)
 	d.action("/databases/{database}/queues/{queue}/resume", d.resume)
+	d.page("/databases/{database}/queues/{queue}/messages", d.messages)
+	d.page("/databases/{database}/queues/{queue}/messages/{id}", d.message)
+	d.action("/databases/{database}/queues/{queue}/messages/{verb}", d.change)
 	d.action("/apps/{app}/rollback", d.rollback)
 	d.action("/apps/{app}/run", d.runCron)
 	d.page("/", func(_ context.Context, v *visit) (*page, error) {
@@ -178,7 +182,9 @@ type dialog struct {
 	// Action is the path that does it, Fields what is sent along, and Verb what its button says.
 	Action, Verb string
 	Fields       map[string]string
-	Danger       bool
+	// Inputs are what is asked for.
+	Inputs []messages.Input
+	Danger bool
 	// Command does the same.
 	Command string
 	// Back is the address without the dialog, and Next where the action leads.
@@ -262,7 +268,7 @@ func (d *Dashboard) action(path string, do func(ctx context.Context, v *visit) (
 }
 
 // maxForm is the largest form, in bytes.
-const maxForm = 64 << 10
+const maxForm = 1 << 20
 
 // visit finds out who asks.
 func (d *Dashboard) visit(r *http.Request) (*visit, error) {
@@ -270,7 +276,7 @@ func (d *Dashboard) visit(r *http.Request) (*visit, error) {
 	if token == "" {
 		return nil, errSignedOut
 	}
-	for _, name := range []string{"app", "database", "queue"} {
+	for _, name := range []string{"app", "database", "queue", "id"} {
 		// Such a name would be another path of the API.
 		if value := r.PathValue(name); strings.ContainsAny(value, "/?#") || value == "." || value == ".." {
 			return nil, &client.Error{Status: http.StatusNotFound, Code: "page_unknown", Message: "there is no page " + r.URL.Path}

@@ -125,13 +125,13 @@ func (d *Dashboard) queue(ctx context.Context, v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	over, err := charts(ctx, v, q)
+	over, err := overTime(ctx, v, q)
 	if err != nil {
 		return nil, err
 	}
 	facts := map[string]any{"Row": newQueueRow(v, q), "May": v.may()}
 	return &page{
-		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Facts": facts, "Charts": over.Data, "Batches": batches.data, "May": v.may()},
+		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Base": queuePath(q.Database, q.Name), "Facts": facts, "Charts": over.Data, "Batches": batches.data, "May": v.may()},
 		Dialog: queueDialog(v, one), Fragments: []fragment{{ID: "facts", Template: "queue-facts", Data: facts}, over, batches.fragment},
 	}, nil
 }

@@ -16,7 +16,7 @@ import (
 var sources embed.FS
 
 var templates = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
-	"count": Count, "bytes": Bytes, "span": Span, "clock": clock, "iso": iso, "stamp": stamp, "path": url.PathEscape, "percent": percent,
+	"count": Count, "bytes": Bytes, "size": func(n int) string { return Bytes(int64(n)) }, "span": Span, "clock": clock, "iso": iso, "stamp": stamp, "path": url.PathEscape, "percent": percent,
 	"plural": plural, "quote": Quote, "share": share, "dict": dict, "short": short, "day": day, "points": Points, "most": Most, "rate": Rate, "last": last,
 }).ParseFS(sources, "templates/*.html"))
 

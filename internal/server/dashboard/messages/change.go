@@ -1,0 +1,304 @@
+package messages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/server/dashboard/view"
+)
+
+// Input is a field that somebody fills in.
+type Input struct {
+	Name, Label, Value string
+	// Kind is "area", "number", "text" or "choice", which has Options.
+	Kind    string
+	Options []string
+}
+
+// Dialog asks before something is done.
+type Dialog struct {
+	Title, Text string
+	// Action is the path that does it, Fields what is sent along, Inputs what is asked for, and Verb what its button says.
+	Action, Verb string
+	Fields       map[string]string
+	Inputs       []Input
+	Danger       bool
+	// Command does the same.
+	Command string
+	// Back is the address without the dialog, and Next where the action leads.
+	Back, Next string
+}
+
+// The verbs: what a dialog asks for, and the end of the path that does it.
+const (
+	verbSend    = "send"
+	verbPurge   = "purge"
+	verbRedrive = "redrive"
+	verbDelete  = "delete"
+	verbRetry   = "retry"
+)
+
+// kinds are those of operations, by verb.
+var kinds = map[string]string{verbRedrive: "redrive", verbDelete: "delete", verbRetry: "retry_now"}
+
+// ask is a button that opens a dialog.
+type ask struct{ Title, Path, ID string }
+
+// asks are the buttons of a list.
+func (v *View) asks(filter string, dead bool) []ask {
+	if !v.May {
+		return nil
+	}
+	of := "all"
+	if filter != "" {
+		of = "all that match"
+	}
+	list := []ask{{Title: "Send a message", ID: verbSend}, {Title: "Retry " + of + " now", ID: verbRetry}}
+	if dead {
+		list = append(list, ask{Title: "Redrive " + of, ID: verbRedrive})
+	}
+	if filter == "" {
+		list = append(list, ask{Title: "Purge", ID: verbPurge})
+	} else {
+		list = append(list, ask{Title: "Delete " + of, ID: verbDelete})
+	}
+	for i := range list {
+		list[i].Path = v.Here("ask", list[i].ID)
+	}
+	return list
+}
+
+// asksOf are the buttons of one message.
+func (v *View) asksOf(m *client.Message) []ask {
+	if !v.May || m.State == "in_flight" {
+		return nil
+	}
+	list := []ask{{Title: "Delete", ID: verbDelete}}
+	if m.State == "delayed" {
+		list = append([]ask{{Title: "Retry now", ID: verbRetry}}, list...)
+	}
+	if m.Source != "" {
+		list = append([]ask{{Title: "Redrive", ID: verbRedrive}}, list...)
+	}
+	for i := range list {
+		list[i].Path = v.Here("ask", list[i].ID)
+	}
+	return list
+}
+
+// command is what does the same: a verb of runlot queue, with what follows the name of the queue.
+func (v *View) command(verb string, rest ...string) string {
+	words := append([]string{"runlot queue", verb, view.Quote(v.Queue)}, rest...)
+	return strings.Join(append(words, "--database", view.Quote(v.Database)), " ")
+}
+
+// new returns the dialog of a verb.
+func (v *View) new(verb string) *Dialog {
+	back := v.Here("ask", "")
+	return &Dialog{Action: v.Base + "/messages/" + verb, Fields: map[string]string{}, Back: back, Next: back}
+}
+
+// dialog is what the parameter ask wants to be asked about a list.
+func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Dialog {
+	verb := v.Query.Get("ask")
+	if verb == "" || !v.May {
+		return nil
+	}
+	d := v.new(verb)
+	which, n := "all messages of "+q.Name, "All "+view.Count(q.Unsettled)+" messages"
+	rest := []string{}
+	if filter != "" {
+		d.Fields["filter"] = filter
+		rest = append(rest, "--filter", view.Quote(filter))
+		which, n = "all messages of "+q.Name+" that match", "Those that match"
+		if counted != nil {
+			n = "The " + view.Count(counted.Matched) + " messages that match"
+			if !counted.Complete {
+				n = "The " + view.Count(counted.Matched) + " or more messages that match"
+			}
+		}
+	}
+	switch verb {
+	case verbSend:
+		d.Title, d.Verb, d.Text = "Send a message to "+q.Name, "Send", "It is delivered like any other."
+		d.Inputs = []Input{
+			{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
+			{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}},
+			{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0"},
+		}
+		d.Command = v.command("send", "'{}'")
+	case verbPurge:
+		d.Title, d.Verb, d.Danger = "Purge "+q.Name+"?", "Delete all", true
+		d.Text = n + " are deleted, but for those in flight. This cannot be undone."
+		d.Command = v.command("purge")
+	case verbRedrive:
+		d.Title, d.Verb = "Redrive "+which+"?", "Redrive"
+		d.Text = n + " go back to the queue that each came from, or to the one named here, with their retries anew. It goes on in the background."
+		d.Inputs = []Input{{Name: "to", Label: "To queue (empty: back to its source)", Kind: "text"}, {Name: "rate", Label: "At most a second (0: as many as go)", Kind: "number", Value: "0"}}
+		d.Command = v.command("redrive", rest...)
+	case verbDelete:
+		d.Title, d.Verb, d.Danger = "Delete "+which+"?", "Delete them", true
+		d.Text = n + " are deleted, but for those in flight. It goes on in the background, and cannot be undone."
+		d.Command = v.command("delete", rest...)
+	case verbRetry:
+		d.Title, d.Verb = "Retry "+which+" now?", "Retry now"
+		d.Text = n + " become visible at once where they are delayed. Their attempts stay. It goes on in the background."
+		d.Command = v.command("retry", rest...)
+	default:
+		return nil
+	}
+	return d
+}
+
+// dialogOf is what the parameter ask wants to be asked about one message.
+func (v *View) dialogOf(m *client.Message) *Dialog {
+	verb := v.Query.Get("ask")
+	if verb == "" || !v.May {
+		return nil
+	}
+	d := v.new(verb)
+	d.Fields["id"], d.Next = m.ID, v.Base+"/messages"
+	switch verb {
+	case verbDelete:
+		d.Title, d.Verb, d.Danger, d.Text = "Delete this message?", "Delete it", true, "This cannot be undone."
+		d.Command = v.command("delete", m.ID)
+	case verbRetry:
+		d.Title, d.Verb, d.Text, d.Next = "Retry this message now?", "Retry now", "It becomes visible at once. Its attempts stay.", d.Back
+		d.Command = v.command("retry", m.ID)
+	case verbRedrive:
+		d.Title, d.Verb = "Redrive this message?", "Redrive"
+		d.Text = "It goes back to " + m.Source + " with its retries anew. With another body it becomes a new message with an id of its own."
+		d.Command = v.command("redrive", "--ids", m.ID)
+		if m.Encoding != "base64" {
+			body, _ := whole(m)
+			d.Inputs = []Input{{Name: "body", Label: "Body", Kind: "area", Value: body}}
+			d.Fields["was"], d.Fields["type"] = body, m.Format
+		}
+	default:
+		return nil
+	}
+	return d
+}
+
+// invalid is a form that cannot be done.
+func invalid(format string, args ...any) error {
+	return &client.Error{Status: http.StatusBadRequest, Code: "form_invalid", Message: fmt.Sprintf(format, args...)}
+}
+
+// Do does what a dialog asked about, and says what was done.
+func Do(ctx context.Context, api *client.Client, database, queue, verb string, form url.Values) (string, error) {
+	id := form.Get("id")
+	switch {
+	case verb == verbSend:
+		return send(ctx, api, database, queue, form)
+	case verb == verbPurge:
+		p, err := api.Purge(ctx, database, queue, nil)
+		if err != nil {
+			return "", err
+		}
+		return "Deleted " + count(p.Messages) + ".", nil
+	case verb == verbRedrive && id != "" && sameLines(form.Get("body")) != sameLines(form.Get("was")):
+		body, kind, err := draft(form.Get("body"), form.Get("type"))
+		if err != nil {
+			return "", err
+		}
+		if _, err := api.Redrive(ctx, database, queue, &client.Redrive{Edit: &client.Edit{ID: id, Body: body, ContentType: kind}}, nil); err != nil {
+			return "", err
+		}
+		return "Redrove the message with another body.", nil
+	case verb == verbRedrive && id != "":
+		p, err := api.Redrive(ctx, database, queue, &client.Redrive{IDs: []string{id}}, nil)
+		if err != nil {
+			return "", err
+		}
+		return "Redrove " + count(p.Messages) + ".", nil
+	case verb == verbDelete && id != "":
+		c, err := api.DeleteMessages(ctx, database, queue, []string{id})
+		return chosen("Deleted", c, err)
+	case verb == verbRetry && id != "":
+		c, err := api.RetryMessages(ctx, database, queue, []string{id})
+		return chosen("Hurried", c, err)
+	case verb == "cancel":
+		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
+		if err != nil {
+			return "", invalid("%q is no operation", form.Get("operation"))
+		}
+		_, err = api.CancelOperation(ctx, number)
+		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err
+	}
+	kind, ok := kinds[verb]
+	if !ok {
+		return "", &client.Error{Status: http.StatusNotFound, Code: "page_unknown", Message: "there is no such action"}
+	}
+	rate, err := strconv.Atoi("0" + strings.TrimSpace(form.Get("rate")))
+	if err != nil {
+		return "", invalid("%q is no number of messages a second", form.Get("rate"))
+	}
+	o, err := api.StartOperation(ctx, &client.StartOperation{
+		Kind: kind, Database: database, Queue: queue, Filter: form.Get("filter"), To: strings.TrimSpace(form.Get("to")), Rate: rate,
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Operation %d has begun.", o.ID), nil
+}
+
+func send(ctx context.Context, api *client.Client, database, queue string, form url.Values) (string, error) {
+	body, kind, err := draft(form.Get("body"), form.Get("type"))
+	if err != nil {
+		return "", err
+	}
+	delay, err := strconv.ParseFloat("0"+strings.TrimSpace(form.Get("delay")), 64)
+	if err != nil {
+		return "", invalid("%q is no number of seconds", form.Get("delay"))
+	}
+	if _, err := api.Send(ctx, database, queue, []client.Draft{{Body: body, ContentType: kind, DelaySeconds: delay}}); err != nil {
+		return "", err
+	}
+	return "Sent a message to " + queue + ".", nil
+}
+
+// draft is a body as the API takes it.
+func draft(body, kind string) (json.RawMessage, string, error) {
+	if kind == "json" {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(body)); err != nil {
+			return nil, "", invalid("the body is no JSON: %s; send it as text, or mend it", err)
+		}
+		return compact.Bytes(), kind, nil
+	}
+	quoted, err := json.Marshal(body)
+	return quoted, "text", err
+}
+
+// sameLines is a text with the line feeds that it had before a form was sent.
+func sameLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+func count(n int64) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return view.Count(n) + " messages"
+}
+
+func chosen(done string, c *client.Chosen, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case c.Done > 0:
+		return done + " the message.", nil
+	case len(c.InFlight) > 0:
+		return "", &client.Error{Status: http.StatusConflict, Code: "in_flight", Message: "it is being delivered, and was left alone"}
+	case len(c.Unchanged) > 0:
+		return "It was visible already.", nil
+	default:
+		return "", &client.Error{Status: http.StatusNotFound, Code: "message_unknown", Message: "it is not there any more"}
+	}
+}

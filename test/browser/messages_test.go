@@ -1,0 +1,156 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/access"
+)
+
+// kill moves n messages of a queue to its dead-letter queue.
+func (w *world) kill(name string, n int) {
+	w.t.Helper()
+	lane, err := w.queues.db.Broker.Lane(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer lane.Close()
+	for n > 0 {
+		batch, err := lane.Next(w.t.Context(), n, 0)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		decisions := make([]queue.Decision, len(batch.Messages))
+		for i := range decisions {
+			decisions[i] = queue.Decision{Seq: batch.Messages[i].Seq, Verdict: queue.DeadLetter, Reason: "TypeError: no url"}
+		}
+		done := make(chan error, 1)
+		lane.Settle(batch, decisions, name+"-dead", func(err error) { done <- err })
+		if err := <-done; err != nil {
+			w.t.Fatal(err)
+		}
+		n -= len(decisions)
+	}
+}
+
+// ask opens the dialog of a button, and says yes.
+func (b *tab) ask(button string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS("#ask\\." + button)))
+	b.until(`document.querySelector("#dialog:modal") !== null`)
+}
+
+func (b *tab) yes() {
+	b.t.Helper()
+	eval[bool](b, `(document.querySelector("#dialog-form button[type=submit]").click(), true)`)
+	b.until(`document.querySelector("#dialog") === null`)
+}
+
+func TestMessagesOfAQueue(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", "jobs-dead"})
+	w.send("jobs", 3, 3600)
+	b := w.open()
+	const base = "/databases/main/queues/jobs"
+	rows := `document.querySelectorAll("table.messages tbody tr").length`
+	b.signIn(w.token("ada", "", access.Admin), base+"/messages")
+	b.until(rows + ` === 3`)
+
+	find := func(filter string) {
+		t.Helper()
+		eval[bool](b, `(document.querySelector("#find").value = `+quoted(filter)+`, document.querySelector("form[role=search]").requestSubmit(), true)`)
+		b.until(`new URLSearchParams(location.search).get("filter") === ` + quoted(filter))
+	}
+	find("stat:visible")
+	b.until(`document.querySelector("#filter-problem") !== null`)
+	if got := b.text("#filter-problem"); !strings.Contains(got, "stat") || !strings.Contains(got, "state") {
+		t.Errorf("a filter that is none is told as %q", got)
+	}
+	find("body.n:2")
+	b.until(`document.querySelector(".empty") !== null && ` + rows + ` === 0`)
+	find("state:delayed body.n:1")
+	b.until(rows + ` === 3`)
+	if text := eval[string](b, `document.querySelector("main").innerText`); !strings.Contains(text, "3\u00a0messages match") {
+		t.Errorf("how many match is not said: %s", text)
+	}
+
+	// One message, whole; then it is deleted.
+	eval[bool](b, `(document.querySelector("table.messages a.name").click(), true)`)
+	b.until(`document.querySelector("pre") !== null && document.querySelector("h1.mono") !== null`)
+	if got := b.text("pre"); got != `{ "n": 1 }` {
+		t.Errorf("the body is %q", got)
+	}
+	b.ask("delete")
+	if got := b.text("#dialog .command code"); !strings.HasPrefix(got, "runlot queue delete jobs ") || !strings.HasSuffix(got, " --database main") {
+		t.Errorf("the command is %q", got)
+	}
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("Deleted the message") && ` + rows + ` === 2`)
+
+	// A message that is sent here arrives as it was typed, however long its numbers.
+	b.ask("send")
+	eval[bool](b, `(document.querySelector("#dialog textarea").value = '{"id": 12345678901234567890}', true)`)
+	b.yes()
+	b.until(`document.querySelector("main").innerText.includes("12345678901234567890")`)
+	b.ask("send")
+	eval[bool](b, `(document.querySelector("#dialog textarea").value = '{"id": ', true)`)
+	b.yes()
+	b.until(`document.querySelector("#notice .bad, #notice.bad, .notice.bad") !== null`)
+
+	// All dead letters that match go back, in the background, and one is mended on its way.
+	w.send("jobs", 4, 0)
+	w.kill("jobs", 5)
+	b.visit(base + "-dead/messages?filter=reason:url+body.n:1")
+	b.until(rows + ` === 4`)
+	b.ask("redrive")
+	b.yes()
+	b.until(`document.querySelector("#background").innerText.includes("done") && document.querySelector("#background").innerText.includes("4\u00a0messages of 4")`)
+	b.visit(base + "-dead/messages")
+	b.until(rows + ` === 1`)
+	eval[bool](b, `(document.querySelector("table.messages a.name").click(), true)`)
+	b.until(`document.querySelector("h1.mono") !== null && document.querySelector("main").innerText.includes("TypeError: no url")`)
+	b.ask("redrive")
+	eval[bool](b, `(document.querySelector("#dialog textarea").value = '{"id": 7}', true)`)
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("another body")`)
+	b.visit(base + "/messages?filter=body.id:7")
+	b.until(rows + ` === 1`)
+
+	q, err := w.admin.Queue(t.Context(), "main", "jobs")
+	if err != nil || q.Unsettled != 7 {
+		t.Errorf("%+v, %v", q, err)
+	}
+	b.visit(base + "/messages")
+	b.ask("purge")
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("Deleted 7")`)
+}
+
+func TestMessagesForThoseWhoOnlyLook(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", "jobs-dead"})
+	w.send("jobs", 1, 3600)
+	b := w.open()
+	b.expectErrors()
+	const base = "/databases/main/queues/jobs/messages"
+	b.signIn(w.token("wall", "", access.Read), base)
+	for _, path := range []string{base, base + "?ask=purge", base + "?filter=state:delayed&ask=delete"} {
+		b.visit(path)
+		b.until(`document.querySelector("table.messages") !== null`)
+		if n := eval[int](b, `document.querySelectorAll("main .asks, main form[method=post], dialog").length`); n != 0 {
+			t.Errorf("%s has %d ways to change something", path, n)
+		}
+	}
+	for _, verb := range []string{"purge", "send", "redrive", "delete", "retry"} {
+		if got := eval[int](b, fmt.Sprintf(`fetch(%q, { method: "POST", body: new URLSearchParams({ body: "1", type: "json", filter: "age>0s" }) }).then((r) => r.status)`, base+"/"+verb)); got != 403 {
+			t.Errorf("a forged %s gets %d", verb, got)
+		}
+	}
+	if q, err := w.admin.Queue(t.Context(), "main", "jobs"); err != nil || q.Unsettled != 1 {
+		t.Errorf("%+v, %v", q, err)
+	}
+}
