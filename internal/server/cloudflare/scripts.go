@@ -1,13 +1,13 @@
 package cloudflare
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
@@ -75,17 +75,6 @@ func (a *API) deleteScript(w http.ResponseWriter, c *wire.Call) error {
 // wireVersion is a version in Cloudflare's shape.
 func wireVersion(v *deploy.Version) map[string]any {
 	m := v.Manifest
-	bindings := make([]map[string]any, 0, len(m.Producers)+len(m.D1Databases))
-	for i := range m.Producers {
-		b := map[string]any{"type": "queue", "name": m.Producers[i].Binding, "queue_name": m.Producers[i].Queue}
-		if delay := m.Producers[i].DeliveryDelay; delay != nil {
-			b["delivery_delay"] = int(delay.Seconds())
-		}
-		bindings = append(bindings, b)
-	}
-	for i := range m.D1Databases {
-		bindings = append(bindings, map[string]any{"type": "d1", "name": m.D1Databases[i].Binding, "id": cmp.Or(m.D1Databases[i].ID, m.D1Databases[i].Name)})
-	}
 	annotations := map[string]string{}
 	if v.Message != "" {
 		annotations["workers/message"] = v.Message
@@ -96,7 +85,7 @@ func wireVersion(v *deploy.Version) map[string]any {
 		"resources": map[string]any{
 			"script":         map[string]any{"etag": v.Digest, "handlers": []string{}},
 			"script_runtime": map[string]any{"compatibility_date": m.CompatibilityDate, "compatibility_flags": append([]string{}, m.CompatibilityFlags...)},
-			"bindings":       bindings,
+			"bindings":       upload.Bindings(m),
 		},
 	}
 }
