@@ -221,6 +221,7 @@ func (b *bench) engineRates(ctx context.Context) error {
 		}},
 		{name: "recorded", inside: true, open: over(b, openRecorded), note: "the same with a record of each batch", targets: []report.Target{{Peer: "engine", Want: 0.98}}},
 		{name: "watched", inside: true, open: over(b, openWatched), note: "the same with the numbers behind charts and metrics", targets: []report.Target{{Peer: "engine", Want: 0.99}}},
+		{name: "paged", inside: true, open: over(b, openPaged), note: "with records, numbers, and the page open in three windows", targets: []report.Target{{Peer: "recorded", Want: 0.97}}},
 	}
 	return b.rates(ctx, entries)
 }

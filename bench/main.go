@@ -148,7 +148,7 @@ type group struct {
 }
 
 var groups = []group{
-	{[]string{"engine", "recorded", "watched", "bare", "river", "graphile"}, (*bench).engineRates},
+	{[]string{"engine", "recorded", "watched", "paged", "bare", "river", "graphile"}, (*bench).engineRates},
 	{[]string{"workers", "workers-one", "workers-memory", "workerd"}, (*bench).workerRates},
 	{[]string{"single", "single-workerd", "disk"}, (*bench).singleRates},
 	{[]string{"latency-engine", "latency-workers"}, (*bench).latencies},

@@ -22,6 +22,10 @@ type watched struct {
 }
 
 func openWatched(ctx context.Context, s *server, url string) (subject, error) {
+	return newWatched(ctx, s, url)
+}
+
+func newWatched(ctx context.Context, s *server, url string) (*watched, error) {
 	store, err := postgres.Open(ctx, postgres.Options{URL: url, Node: "bench"})
 	if err != nil {
 		return nil, err

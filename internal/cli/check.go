@@ -52,8 +52,8 @@ place and the way out. Exit code 1 means that the project would not run.`,
 				k := &m.Consumers[i]
 				fmt.Fprintf(out, "Queue consumer: %s%s\n", k.Queue, unless(sent[k.Queue], "nothing here sends to it"))
 			}
-			for i := range m.D1Databases {
-				fmt.Fprintf(out, "D1 database: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+			for _, s := range m.Stores() {
+				fmt.Fprintf(out, "%s: env.%s → %s\n", s.Kind, s.Binding, s.Name)
 			}
 			for _, next := range crons.Upcoming(m, time.Now()) {
 				fmt.Fprintf(out, "Cron: %s (%s)\n", next.Cron, next.Words)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/cli/buckets"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/complete"
 	"github.com/runlot/runlot/internal/cli/console"
@@ -62,9 +63,9 @@ runs it for good, and most other commands are about what runs there.`,
   runlot dev ./api ./jobs         # two projects that share their queues
   runlot check                    # is this project fit to run?`,
 	}
-	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), pgCommand(), schemaCommand(), versionCommand("runlot"),
+	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), remote.WranglerEnv(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), remote.Notices(), remote.WranglerEnv(),
 		queues.Queue(), queues.Logs(), manCommand())
 	return program(root, version)
 }

@@ -82,6 +82,24 @@ func TestSchemaAgrees(t *testing.T) {
 		optional(t, d1, "migrationsDir", "sql", "../sql", ".", "/sql", `a\b`, "", 1)
 		optional(t, d1, "migrationsTable", "applied", "_1", "1a", "a b", "", 1)
 		optional(t, file, "d1Databases", []any{}, []any{d1}, []any{d1}, d1, nil)
+		kv := map[string]any{}
+		optional(t, kv, "binding", "CACHE", "CACHE", "CACHE", "DATABASE", "a-b", 1)
+		optional(t, kv, "namespace", "cache", "cache", "<id>", "", nil)
+		optional(t, file, "kvNamespaces", []any{}, []any{kv}, []any{kv}, kv, nil)
+		bucket := map[string]any{}
+		optional(t, bucket, "binding", "BUCKET", "BUCKET", "BUCKET", "DATABASE", "a-b", 1)
+		optional(t, bucket, "bucket", "images", "a-1", "ab", "A", "-ab", "", nil)
+		optional(t, file, "r2Buckets", []any{}, []any{bucket}, []any{bucket}, bucket, nil)
+		object := map[string]any{}
+		optional(t, object, "binding", "ROOM", "ROOM", "ROOM", "DATABASE", "a-b", 1)
+		optional(t, object, "class", "Room", "Room", "Room_2", "2", "a-b", "", nil)
+		optional(t, file, "durableObjects", []any{}, []any{object}, []any{object}, object, nil)
+		migration := map[string]any{}
+		optional(t, migration, "tag", "v1", "v1", "v1", "", 1)
+		optional(t, migration, "newSqliteClasses", []any{"Wall"}, []any{"Wall"}, []any{"a-b"}, []any{1}, "Wall", nil)
+		optional(t, migration, "renamedClasses", []any{map[string]any{"from": "Hut", "to": "House"}}, []any{map[string]any{"from": "Hut"}}, []any{map[string]any{}}, []any{"a"})
+		optional(t, migration, "deletedClasses", []any{}, []any{"Bin"}, []any{""}, nil)
+		optional(t, file, "migrations", []any{}, []any{migration}, []any{migration}, migration, nil)
 		text, err := json.Marshal(file)
 		if err != nil {
 			t.Fatal(err)

@@ -332,8 +332,8 @@ func place(m *app.Manifest, entries []dotenv.Entry) (map[string]string, source.P
 	for i := range m.Producers {
 		taken[m.Producers[i].Binding] = fmt.Sprintf("the binding of queue `%s`", m.Producers[i].Queue)
 	}
-	for i := range m.D1Databases {
-		taken[m.D1Databases[i].Binding] = fmt.Sprintf("the binding of D1 database `%s`", m.D1Databases[i].Name)
+	for _, s := range m.Stores() {
+		taken[s.Binding] = fmt.Sprintf("the binding of %s `%s`", s.Kind, s.Name)
 	}
 	placed := map[string]string{}
 	for i := range entries {

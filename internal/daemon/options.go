@@ -177,8 +177,8 @@ type AppSummary struct {
 	File    string
 	Version string
 	URL     string
-	// D1 are the app's D1 databases, as "env.BINDING → name".
-	D1 []string
+	// Stores are the app's D1 databases and other stores, as "D1 database env.BINDING → name".
+	Stores []string
 	// Crons are when its scheduled handler runs.
 	Crons []crons.Next
 }

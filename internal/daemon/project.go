@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/config"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/probe"
 	"github.com/runlot/runlot/internal/server/trigger"
 )
 
@@ -83,7 +84,7 @@ func (p *project) load(ctx context.Context) (b *build, files []string, err error
 	if err != nil {
 		return nil, files, err
 	}
-	if err := node.Probe(ctx, p.runtime, m, bundle, filepath.Base(loaded.File)); err != nil {
+	if err := probe.Check(ctx, p.runtime, m, bundle, filepath.Base(loaded.File)); err != nil {
 		return nil, files, err
 	}
 	return &build{

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -30,9 +31,9 @@ func (d *Daemon) summary(ctx context.Context, took time.Duration) *Summary {
 	for _, p := range d.projects {
 		m := p.live.manifest
 		s.Apps = append(s.Apps, AppSummary{Name: m.Name, Dir: p.dir, File: p.live.file, Version: p.live.id, URL: p.url(), Crons: crons.Upcoming(m, time.Now())})
-		for i := range m.D1Databases {
-			a := &s.Apps[len(s.Apps)-1]
-			a.D1 = append(a.D1, "env."+m.D1Databases[i].Binding+" → "+m.D1Databases[i].Name)
+		a := &s.Apps[len(s.Apps)-1]
+		for _, store := range m.Stores() {
+			a.Stores = append(a.Stores, fmt.Sprintf("%s env.%s → %s", store.Kind, store.Binding, store.Name))
 		}
 		for i := range m.Producers {
 			q := find(m.Database, m.Producers[i].Queue)

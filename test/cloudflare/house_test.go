@@ -3,6 +3,7 @@ package cloudflare_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -215,23 +216,44 @@ func (h *house) ask(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// until waits until the app answers with a text.
-func (h *house) until(path, want string) {
+// wait waits until something is there; got says what is instead.
+func (h *house) wait(what string, is func() (got string, ok bool)) {
 	h.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(waitTime)
 	for {
-		got := h.ask(path)
-		if strings.Contains(got, want) {
+		got, ok := is()
+		if ok {
 			return
 		}
 		select {
 		case <-deadline:
-			h.t.Fatalf("%s answers %s, not %s", path, got, want)
+			h.t.Fatalf("%s: %s", what, got)
 		case <-tick.C:
 		}
 	}
+}
+
+// until waits until the app answers with a text.
+func (h *house) until(path, want string) {
+	h.t.Helper()
+	h.wait(path+" answers "+want, func() (string, bool) {
+		got := h.ask(path)
+		return got, strings.Contains(got, want)
+	})
+}
+
+// empty waits until a queue has no message.
+func (h *house) empty(queue string) {
+	h.t.Helper()
+	h.wait(queue+" is empty", func() (string, bool) {
+		q, err := h.Queue(h.t.Context(), "default", queue)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		return fmt.Sprint(q.Unsettled), q.Unsettled == 0
+	})
 }
 
 // edit replaces a text in a file of the project.

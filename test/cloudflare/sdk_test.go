@@ -7,6 +7,7 @@ import (
 
 // TestSDK makes every call about queues of the npm package cloudflare.
 func TestSDK(t *testing.T) {
+	t.Parallel()
 	h := open(t, "shop")
 	out, err := h.node("", filepath.Join(tools, "sdk.mjs"))
 	if err != nil {

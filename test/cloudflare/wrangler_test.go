@@ -15,6 +15,7 @@ var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 // TestWranglerDeploys: a project goes from its first deployment to its deletion by wrangler alone; what wrangler and runlot
 // deploy is one list of versions, and each rolls back what the other deployed.
 func TestWranglerDeploys(t *testing.T) {
+	t.Parallel()
 	h := open(t, "shop")
 	ctx := t.Context()
 	h.wrangler("whoami", "the first admin", "local")

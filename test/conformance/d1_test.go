@@ -11,30 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/ncruces/go-sqlite3"
 )
 
 const cloudflareD1 = "Workers docs, D1"
 
 // database is a case that makes steps of SQL and is judged by their answers: a value as JSON, or "Error: …".
-func database(id, rule string, steps []object, want []string, wrongs ...wrong) testCase {
-	return testCase{
-		id: id, rule: rule, source: cloudflareD1, app: "d1", wrong: wrongs,
-		drive: func(r *run) { r.keep(r.post("/", steps)) },
-		check: func(o *observation) error {
-			got := make([]string, len(o.Answers))
-			for i := range o.Answers {
-				if got[i] = o.Answers[i].String(); o.Answers[i].Error == nil {
-					got[i] = compact(o.Answers[i].Value)
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				return fmt.Errorf("answers (-want +got):\n%s", diff)
-			}
-			return nil
-		},
-	}
+func database(id, rule string, calls []object, want []string, wrongs ...wrong) testCase {
+	return steps("d1", cloudflareD1, id, rule, calls, want, wrongs...)
 }
 
 // answers makes call i answer with another value.

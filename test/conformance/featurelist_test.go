@@ -170,8 +170,24 @@ var areas = []area{
 			name: "D1", of: "CJ", state: differs, cases: "d1-*", tests: "`TestKill`, `TestApply`",
 			note: "A SQLite file of the node behind Cloudflare's own client. There is one copy, so sessions need none of their bookmarks; `rows_read` and `rows_written` are estimates.",
 		},
-		{name: "KV, R2, Durable Objects, Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
-		{name: "R2 event notifications and event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
+		{
+			name: "KV", of: "CJ", state: differs, cases: "kv-*", tests: "`TestModel`, `TestWorkerd`",
+			note: "A SQLite file of the node behind Cloudflare's own client. Every read sees the last write, everywhere and at once, so `cacheTtl` is accepted without an effect; a write is answered when it is on the disk.",
+		},
+		{
+			name: "Durable Objects", of: "CJ", state: differs, cases: "objects-*", tests: "`TestDurableObjects`, `TestNoCallIsLostOverDeployments`, `TestNeverTwo`",
+			note: "workerd's own, with SQL, alarms and WebSockets, on the disk of the node; classes of the same app. A deployment ends the old process before it starts the new one, while requests wait; connections end with it. Such an app is not parked. Deployed migrations stay, and a version from before one cannot be rolled back to.",
+		},
+		{
+			name: "R2", of: "CJ", state: differs, cases: "r2-*", tests: "`TestBucketModel`, `TestKilledPut`, `TestR2OnWorkerd`",
+			note: "Files of the node behind Cloudflare's own client. A put that has returned is on the disk. There is one storage class, and no encryption by keys of the caller's (`ssecKey`).",
+		},
+		{name: "Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
+		{
+			name: "R2 event notifications", of: "C", state: differs, tests: "`TestEventsWaitWithTheChange`, `TestEventsAreTold`; `TestScripts` (r2)",
+			note: "Rules by prefix and suffix, made with `runlot r2 notification`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
+		},
+		{name: "event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",
 			note: "In `celld`, unless `--allow-private`. `runlot dev` reaches private ones too.",

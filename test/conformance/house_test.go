@@ -64,7 +64,7 @@ var (
 	developmentApps = []string{
 		"plan", "runlot", "send", "types", "entrypoint", "serviceworker", "poison", "crash", "loop", "reload", "late", "outbound",
 		"nowait", "named", "backoff", "letters", "spin", "mire", "rival", "pretender", "leaver", "jobs", "api", "stalled",
-		"capped", "small", "d1", "d1script",
+		"capped", "small", "d1", "d1script", "kv", "objects", "r2",
 		"cron", "cronwait", "cronscript", "croncrash", "cronless",
 	}
 	productionApps = []string{"database", "outbound", "cronproduction"}
@@ -193,7 +193,7 @@ const (
 )
 
 func cases() []testCase {
-	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases(), recordCases(), capCases(),
+	return slices.Concat(settleCases(), retryCases(), sendCases(), typeCases(), batchCases(), lossCases(), sqlCases(), d1Cases(), kvCases(), objectCases(), r2Cases(), recordCases(), capCases(),
 		sequenceCases(), deathCases(), boundCases(), sharingCases(), cronCases())
 }
 

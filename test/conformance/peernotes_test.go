@@ -13,7 +13,7 @@ var (
 	ownHost    = peerNote{"loss-* share-* outbound-*", "the case kills or replaces processes, or is about the addresses that `celld` allows; a peer is one process without a host"}
 	ownRecords = peerNote{"settle-wait-until settle-nowait*", "the end of a batch cannot be seen from outside"}
 	ownFixture = peerNote{"form-named dead-formats", "the case has a fixture of its own, which is not run there"}
-	ownOthers  = peerNote{"d1-* cron-*", "the declarations of queues are translated for a peer, those of D1 databases and crons are not"}
+	ownOthers  = peerNote{"d1-* kv-* r2-* objects-* cron-*", "the declarations of queues are translated for a peer, those of D1 databases, KV namespaces, R2 buckets, Durable Objects and crons are not"}
 )
 
 // What no peer decides as we do.

@@ -21,12 +21,15 @@ func (d *Databases) Backup(ctx context.Context, identity, path string) error {
 	if !d.Exists(identity) {
 		return fault.New(fault.NotFound, "d1_missing", "there is no D1 database %s", identity).WithHint("it is made when it is used first")
 	}
-	return backup(ctx, identity, d.Path(identity), path)
+	return Copy(ctx, "the D1 database "+identity, d.Path(identity), path)
 }
 
 // Files returns the names of the files of all databases that were ever used. A missing folder has none.
-func (d *Databases) Files() ([]string, error) {
-	entries, err := os.ReadDir(d.o.Dir)
+func (d *Databases) Files() ([]string, error) { return FilesIn(d.o.Dir) }
+
+// FilesIn returns the names of the database files in a folder. A missing folder has none.
+func FilesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -41,11 +44,12 @@ func (d *Databases) Files() ([]string, error) {
 
 // BackupFile is Backup for a database that is known by its file, one of Files.
 func (d *Databases) BackupFile(ctx context.Context, name, path string) error {
-	return backup(ctx, name, filepath.Join(d.o.Dir, name), path)
+	return Copy(ctx, "the D1 database "+name, filepath.Join(d.o.Dir, name), path)
 }
 
-// backup copies the database in a file; what names it in errors.
-func backup(ctx context.Context, what, source, path string) (err error) {
+// Copy copies the SQLite database in a file, as it is at one moment between two transactions, into a new file, which is whole
+// and synced when Copy returns and absent when it fails. Who uses the database goes on meanwhile. what names it in errors.
+func Copy(ctx context.Context, what, source, path string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fault.New(fault.Conflict, "backup_exists", "%s exists already", path).WithHint("name a new file")
 	}
@@ -56,7 +60,7 @@ func backup(ctx context.Context, what, source, path string) (err error) {
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
-			err = fmt.Errorf("back up the D1 database %s: %w", what, err)
+			err = fmt.Errorf("back up %s: %w", what, err)
 		}
 	}()
 	if err := copyDatabase(ctx, source, part); err != nil {
@@ -68,7 +72,7 @@ func backup(ctx context.Context, what, source, path string) (err error) {
 	if err := os.Rename(part, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
 // copyDatabase copies under a read transaction, so that what is written meanwhile is not seen and begins nothing anew.
@@ -108,8 +112,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncFolder makes the names in a folder last.
-func syncFolder(dir string) error {
+// SyncFolder makes the names in a folder last.
+func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

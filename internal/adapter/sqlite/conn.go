@@ -70,7 +70,7 @@ func open(ctx context.Context, path string, maxBytes int64) (_ *conn, err error)
 		return nil, err
 	}
 	if missing != nil {
-		if err := syncFolder(filepath.Dir(path)); err != nil {
+		if err := SyncFolder(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
 	}

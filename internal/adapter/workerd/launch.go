@@ -20,7 +20,8 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
-// socket is a listener that a child inherits under the name that its configuration gives it.
+// socket is a listener that a child inherits under the name that its configuration gives it; one without a name is a file
+// that it holds open.
 type socket struct {
 	name string
 	file *os.File
@@ -59,8 +60,12 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	defer control.Close()
 	args := append([]string{"serve", filepath.Join(dir, render.ConfigFile), "config", "--control-fd=3"}, flags...)
 	files := []*os.File{controlEnd}
+	named := 0
 	for i, s := range sockets {
-		args = append(args, fmt.Sprintf("--socket-fd=%s=%d", s.name, 4+i))
+		if s.name != "" {
+			args = append(args, fmt.Sprintf("--socket-fd=%s=%d", s.name, 4+i))
+			named++
+		}
 		files = append(files, s.file)
 	}
 	c := &child{
@@ -83,7 +88,7 @@ func (r *Runtime) launch(ctx context.Context, dir string, env []string, sockets 
 	}
 	listening := make(chan struct{})
 	var reader sync.WaitGroup
-	reader.Go(func() { waitListening(control, len(sockets), listening) })
+	reader.Go(func() { waitListening(control, named, listening) })
 	defer reader.Wait()
 	defer control.Close()
 	select {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/workerd/calls"
 	"github.com/runlot/runlot/internal/adapter/workerd/inflight"
+	"github.com/runlot/runlot/internal/adapter/workerd/objects"
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
@@ -98,7 +99,7 @@ func (p *Process) start(ctx context.Context) error {
 	config, err := render.Process(&render.Worker{
 		Manifest: p.spec.Manifest, Bundle: p.spec.Bundle, Secrets: p.spec.Secrets, Database: p.spec.Database,
 		AllowPrivate: p.spec.AllowPrivate, Public: p.spec.Public, Develop: p.spec.Develop, Trace: p.spec.Trace,
-		HostSocket: p.place.Socket(hostSocket), HeapMiB: p.runtime.heapMiB,
+		HostSocket: p.place.Socket(hostSocket), Objects: p.spec.Objects, HeapMiB: p.runtime.heapMiB,
 	})
 	if err != nil {
 		return err
@@ -128,6 +129,14 @@ func (p *Process) start(ctx context.Context) error {
 		}
 		defer public.Close()
 		sockets = append(sockets, socket{"http", public})
+	}
+	if p.spec.Objects != "" {
+		lock, err := objects.Take(ctx, p.spec.Objects)
+		if err != nil {
+			return err
+		}
+		defer lock.Close() // the process has it from its start on
+		sockets = append(sockets, socket{file: lock})
 	}
 	c, err := p.runtime.launch(ctx, p.place.Dir, config.Env, sockets, "--experimental")
 	if err != nil {

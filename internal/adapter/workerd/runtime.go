@@ -55,6 +55,9 @@ type Spec struct {
 	Logged func(delivery string)
 	// MapStack is nil when the bundle has no source map.
 	MapStack MapStack
+	// Objects is the folder of what Durable Objects store, which the process has for itself; "" is right for an app without
+	// them.
+	Objects string
 	// Dir is a folder for the configuration of the process. It has to exist and should be readable by its owner only. Each
 	// process makes a folder of its own in it and removes it at the end; after a crash the caller may empty Dir.
 	Dir string

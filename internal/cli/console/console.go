@@ -69,8 +69,8 @@ func (c *Console) Started(s *daemon.Summary) {
 	for i := range s.Apps {
 		a := &s.Apps[i]
 		c.out.Printf("  %s  %s\n", c.out.Paint(terminal.Bold, a.Name), c.out.Paint(terminal.Cyan, a.URL))
-		for _, db := range a.D1 {
-			c.out.Printf("    D1 %s\n", db)
+		for _, store := range a.Stores {
+			c.out.Printf("    %s\n", store)
 		}
 	}
 	if len(s.Queues) > 0 {

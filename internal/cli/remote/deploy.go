@@ -142,8 +142,8 @@ func announce(out io.Writer, built *daemon.Built) {
 	for i := range m.Consumers {
 		fmt.Fprintf(out, "Queue consumers: %s\n", m.Consumers[i].Queue)
 	}
-	for i := range m.D1Databases {
-		fmt.Fprintf(out, "D1 databases: env.%s → %s\n", m.D1Databases[i].Binding, m.D1Databases[i].Name)
+	for _, s := range m.Stores() {
+		fmt.Fprintf(out, "%s: env.%s → %s\n", s.Kind, s.Binding, s.Name)
 	}
 	for _, next := range crons.Upcoming(m, time.Now()) {
 		fmt.Fprintf(out, "Crons: %s (%s)\n", next.Cron, next.Words)

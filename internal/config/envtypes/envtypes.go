@@ -40,8 +40,8 @@ func Declare(l *config.Loaded, env string) string {
 	for i := range m.Producers {
 		line(m.Producers[i].Binding, "Queue<unknown>", "Sends to the queue "+m.Producers[i].Queue+".")
 	}
-	for i := range m.D1Databases {
-		line(m.D1Databases[i].Binding, "D1Database", "The D1 database "+oneLine(m.D1Databases[i].Name)+".")
+	for _, s := range m.Stores() {
+		line(s.Binding, s.Type, "The "+s.Kind+" "+oneLine(s.Name)+".")
 	}
 	if m.DatabaseBinding != "" {
 		line(m.DatabaseBinding, "Hyperdrive", "The PostgreSQL database "+m.Database+", which holds the queues.")

@@ -31,6 +31,7 @@ const shop = `{
   "name": "shop", "main": "index.ts", "database": "shop",
   "queues": { "producers": [{ "binding": "ORDERS", "queue": "orders" }, { "binding": "MAIL", "queue": "mail" }] },
   "d1Databases": [{ "binding": "DB", "databaseName": "main" }],
+  "kvNamespaces": [{ "binding": "CACHE", "namespace": "main" }],
   "vars": {
     "zone": "eu", "LIMIT": 3, "DEBUG": true, "NOTHING": null, "OPEN": {},
     "REGIONS": ["eu", "us"], "MIXED": ["a", 1, "b"], "EMPTY": [],
@@ -49,6 +50,8 @@ declare namespace Cloudflare {
     MAIL: Queue<unknown>;
     /** The D1 database main. */
     DB: D1Database;
+    /** The KV namespace main. */
+    CACHE: KVNamespace;
     /** The PostgreSQL database shop, which holds the queues. */
     DATABASE: Hyperdrive;
     DEBUG: boolean;

@@ -36,7 +36,7 @@ func (d *D1) database(entry source.Value, names Names) (app.D1Database, bool) {
 	}
 	name, id := d.Spelling("databaseName"), d.Spelling("databaseId")
 	dir, migrationsTable := d.Spelling("migrationsDir"), d.Spelling("migrationsTable")
-	entry.Allow(append([]string{"binding", name, id, dir, migrationsTable}, d.Keys...)...)
+	entry.Allow(append([]string{bindingKey, name, id, dir, migrationsTable}, d.Keys...)...)
 	db = app.D1Database{
 		Binding: names.Binding(entry, "DB"), MigrationsDir: app.DefaultMigrationsDir, MigrationsTable: app.DefaultMigrationsTable,
 	}

@@ -52,7 +52,7 @@ func (q *Queues) producer(entry source.Value, names Names) (app.Producer, bool) 
 		return app.Producer{}, false
 	}
 	delay := q.Spelling("deliveryDelay")
-	entry.Allow(append([]string{"binding", "queue", delay}, q.ProducerKeys...)...)
+	entry.Allow(append([]string{bindingKey, "queue", delay}, q.ProducerKeys...)...)
 	p := app.Producer{Binding: names.Binding(entry, "JOBS"), Queue: queueName(entry)}
 	if d, ok := seconds(entry.Get(delay), 0, queue.MaxDelay); ok {
 		p.DeliveryDelay = &d

@@ -110,11 +110,19 @@ func Vars(v source.Value, names Names) map[string]json.RawMessage {
 // Names are the names of env that are taken, each with the path of what took it.
 type Names map[string]string
 
+// bindingKey is the key of the name under which a binding stands in env.
+const bindingKey = "binding"
+
 // Binding reads the name under which a binding stands in env.
 func (n Names) Binding(entry source.Value, example string) string {
-	v := entry.Get("binding")
+	return n.bound(entry, bindingKey, example)
+}
+
+// bound reads the name under another key.
+func (n Names) bound(entry source.Value, key, example string) string {
+	v := entry.Get(key)
 	if !v.Exists() {
-		entry.Refusef("add "+v.Line("binding", `"`+example+`"`), "`binding`, the name in env, is missing")
+		entry.Refusef("add "+v.Line(key, `"`+example+`"`), "`%s`, the name in env, is missing", key)
 		return ""
 	}
 	name, ok := v.Text()

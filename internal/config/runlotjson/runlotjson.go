@@ -32,7 +32,7 @@ func Compile(file string, text []byte) (*app.Manifest, source.Problems, error) {
 
 func compile(root source.Value) *app.Manifest {
 	root.Allow(
-		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "crons", "d1Databases", "vars")
+		"$schema", "name", "main", "database", "compatibilityDate", "compatibilityFlags", "queues", "crons", "d1Databases", "kvNamespaces", "r2Buckets", "durableObjects", "migrations", "vars")
 	root.Get("$schema").Text()
 	m := &app.Manifest{
 		Dialect: queue.Runlot, Name: rules.Name(root, "name", "an app name", exampleName), Main: rules.Main(root.Get("main")),
@@ -57,6 +57,13 @@ func compile(root source.Value) *app.Manifest {
 	q.Read(queues, names, m)
 	d := rules.D1{Spelling: rules.Camel}
 	d.Read(root.Get("d1Databases"), names, m)
+	kv := rules.KV{Key: "namespace"}
+	kv.Read(root.Get("kvNamespaces"), names, m)
+	r2 := rules.R2{Key: "bucket"}
+	r2.Read(root.Get("r2Buckets"), names, m)
+	objects := rules.Objects{Spelling: rules.Camel, Binding: "binding", Class: "class", Implied: true}
+	objects.Read(root.Get("durableObjects"), root.Get("migrations"), root, names, m)
+	rules.NeedMain(root.Get("durableObjects"), root.Get("main"), root, m)
 	m.Vars = rules.Vars(root.Get("vars"), names)
 	rules.Crons(root.Get("crons"), root.Get("main"), root, m)
 	rules.Complete(m)

@@ -224,6 +224,22 @@ func (v Value) Text() (string, bool) {
 	return v.node.Text, true
 }
 
+// Peek returns a string, and reports nothing when it is something else.
+func (v Value) Peek() (string, bool) {
+	if v.node == nil || v.node.Kind != String {
+		return "", false
+	}
+	return v.node.Text, true
+}
+
+// PeekItems returns the items of an array, and reports nothing when it is something else.
+func (v Value) PeekItems() []Value {
+	if v.node == nil || v.node.Kind != Array {
+		return nil
+	}
+	return v.Items()
+}
+
 // Date returns a date as text: a string, or a date as TOML writes it without quotes.
 func (v Value) Date() (string, bool) {
 	if v.node != nil && v.node.Kind == Time {

@@ -42,10 +42,10 @@ type compiler struct {
 }
 
 var (
-	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "vars", "hyperdrive"}
+	sectionKeys = []string{"name", "main", "compatibility_date", "compatibility_flags", "queues", "triggers", "d1_databases", "kv_namespaces", "r2_buckets", "durable_objects", "migrations", "vars", "hyperdrive"}
 	rootKeys    = append([]string{"$schema", "env"}, sectionKeys...)
 	// bound are the keys that a section of env does not inherit.
-	bound = []string{"queues", "d1_databases", "vars", "hyperdrive"}
+	bound = []string{"queues", "d1_databases", "kv_namespaces", "r2_buckets", "durable_objects", "vars", "hyperdrive"}
 )
 
 func (c *compiler) compile() *app.Manifest {
@@ -73,11 +73,22 @@ func (c *compiler) compile() *app.Manifest {
 	}
 	q := rules.Queues{
 		Dialect: queue.Wrangler, Spelling: rules.Snake,
-		ProducerKeys: []string{"remote"}, Producer: producer,
+		ProducerKeys: []string{remoteKey}, Producer: producer,
 	}
 	q.Read(queues, names, m)
-	d := rules.D1{Spelling: rules.Snake, Keys: []string{"preview_database_id", "remote"}, Entry: d1}
+	d := rules.D1{Spelling: rules.Snake, Keys: []string{"preview_database_id", remoteKey}, Entry: d1}
 	d.Read(c.section.Get("d1_databases"), names, m)
+	kv := rules.KV{
+		Key: "id", Keys: []string{"preview_id", remoteKey}, Entry: kvNamespace,
+		Unnamed: func(binding string) string { return rules.Provisioned(m.Name, binding) },
+	}
+	kv.Read(c.section.Get("kv_namespaces"), names, m)
+	r2 := rules.R2{
+		Key: "bucket_name", Keys: []string{"preview_bucket_name", "jurisdiction", remoteKey}, Entry: r2Bucket,
+		Unnamed: func(binding string) string { return rules.Provisioned(m.Name, binding) },
+	}
+	r2.Read(c.section.Get("r2_buckets"), names, m)
+	c.durableObjects(names, m)
 	m.Vars = rules.Vars(c.section.Get("vars"), names)
 	c.triggers(m)
 	rules.Complete(m)
@@ -177,22 +188,42 @@ func (c *compiler) hyperdrive(m *app.Manifest, names rules.Names) {
 }
 
 func producer(entry source.Value) {
-	if v := entry.Get("remote"); v.Exists() {
-		if remote, _ := v.Boolean(); remote {
-			v.Warnf("", "`remote` is ignored: messages are kept in the app's own database")
+	local(entry, "messages are kept in the app's own database")
+}
+
+func d1(entry source.Value) {
+	ignored(entry, "preview_database_id", "a development run has databases of its own")
+	local(entry, "the database is a file of this machine")
+}
+
+func kvNamespace(entry source.Value) {
+	ignored(entry, "preview_id", "a development run has namespaces of its own")
+	local(entry, "the namespace is a file of this machine")
+}
+
+func r2Bucket(entry source.Value) {
+	ignored(entry, "preview_bucket_name", "a development run has buckets of its own")
+	ignored(entry, "jurisdiction", "objects are on the disk of this machine")
+	local(entry, "the bucket is a folder of this machine")
+}
+
+// ignored warns of a text that means nothing here, and says why.
+func ignored(entry source.Value, key, why string) {
+	if v := entry.Get(key); v.Exists() {
+		if _, ok := v.Text(); ok {
+			v.Warnf("", "`%s` is ignored: %s", key, why)
 		}
 	}
 }
 
-func d1(entry source.Value) {
-	if v := entry.Get("preview_database_id"); v.Exists() {
-		if _, ok := v.Text(); ok {
-			v.Warnf("", "`preview_database_id` is ignored: a development run has databases of its own")
-		}
-	}
-	if v := entry.Get("remote"); v.Exists() {
+// remoteKey is the key that asks for the resource of an account.
+const remoteKey = "remote"
+
+// local warns of a remote resource, and says what is used instead.
+func local(entry source.Value, instead string) {
+	if v := entry.Get(remoteKey); v.Exists() {
 		if remote, _ := v.Boolean(); remote {
-			v.Warnf("", "`remote` is ignored: the database is a file of this machine")
+			v.Warnf("", "`%s` is ignored: %s", remoteKey, instead)
 		}
 	}
 }

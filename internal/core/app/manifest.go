@@ -33,6 +33,12 @@ type Manifest struct {
 	Consumers []queue.Consumer `json:"consumers,omitempty"`
 	// D1Databases are the bindings in env to D1 databases.
 	D1Databases []D1Database `json:"d1Databases,omitempty"`
+	// KVNamespaces are the bindings in env to KV namespaces.
+	KVNamespaces []KVNamespace `json:"kvNamespaces,omitempty"`
+	// R2Buckets are the bindings in env to R2 buckets.
+	R2Buckets []R2Bucket `json:"r2Buckets,omitempty"`
+	// DurableObjects are its classes of Durable Objects; nil when it has none and had none.
+	DurableObjects *Objects `json:"durableObjects,omitempty"`
 	// Crons are the expressions of core/cron at whose times the app's scheduled handler runs, each once.
 	Crons []string `json:"crons,omitempty"`
 	// Vars are plain values of env, as JSON; a JSON string arrives as a string.

@@ -24,12 +24,18 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/backup/archive"
 	"github.com/runlot/runlot/internal/daemon/d1"
+	"github.com/runlot/runlot/internal/daemon/kv"
+	"github.com/runlot/runlot/internal/daemon/r2"
+	"github.com/runlot/runlot/internal/daemon/state"
 )
 
 // The parts of a backup, which are the names of what is in a data folder.
 const (
 	postgresPart = "postgres"
 	d1Part       = d1.Folder
+	kvPart       = kv.Folder
+	objectsPart  = state.Objects
+	r2Part       = r2.Folder
 	keyPart      = "secrets.key"
 	tokenPart    = "admin-token"
 )
@@ -65,7 +71,7 @@ type Result struct {
 }
 
 // Make backs up a data folder into a file, which is there when it is whole and on the disk. The folder may be in use. PostgreSQL
-// is copied as of the end of its copy, then each D1 database as of a moment later: what a handler wrote before its message
+// is copied as of the end of its copy, then each D1 database, KV namespace, R2 bucket and Durable Object as of a moment later: what a handler wrote before its message
 // was settled is in the backup when the settlement is.
 func Make(ctx context.Context, o Options) (*Result, error) {
 	data, err := filepath.Abs(o.Data)
@@ -107,6 +113,15 @@ func (o *Options) write(ctx context.Context, w *archive.Writer, m *archive.Manif
 		return err
 	}
 	if err := o.databases(ctx, w); err != nil {
+		return err
+	}
+	if err := o.namespaces(ctx, w); err != nil {
+		return err
+	}
+	if err := o.buckets(ctx, w); err != nil {
+		return err
+	}
+	if err := o.objects(ctx, w); err != nil {
 		return err
 	}
 	if m.Key, err = fingerprint(filepath.Join(o.Data, keyPart)); err != nil {

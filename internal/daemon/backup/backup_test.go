@@ -75,7 +75,12 @@ func start(t *testing.T, data, token string, urls map[string]string) *instance {
 
 // code tells every message to an address, and sends and stores on request. A message "fail" fails, and one "hang" waits for
 // the answer of whom it told.
-const code = `export default {
+const code = `import { DurableObject } from "cloudflare:workers";
+export class Notes extends DurableObject {
+  add(id) { this.ctx.storage.kv.put(id, 1); }
+  list() { return [...this.ctx.storage.kv.list()].map(([id]) => id).join(); }
+}
+export default {
   async fetch(request, env) {
     const url = new URL(request.url), id = url.searchParams.get("id");
     switch (url.pathname) {
@@ -85,9 +90,13 @@ const code = `export default {
       case "/store":
         await env.DB.exec("CREATE TABLE IF NOT EXISTS note (id TEXT)");
         await env.DB.prepare("INSERT INTO note VALUES (?)").bind(id).run();
+        await env.CACHE.put(id, "kept", { metadata: id });
+        await env.NOTES.getByName("all").add(id);
+        await env.FILES.put("last", id);
         return new Response("stored");
       case "/stored":
-        return new Response((await env.DB.prepare("SELECT group_concat(id) AS all_ids FROM note").first("all_ids")));
+        const { keys } = await env.CACHE.list();
+        return new Response((await env.DB.prepare("SELECT group_concat(id) AS all_ids FROM note").first("all_ids")) + "+" + keys.map((k) => k.metadata) + "+" + (await env.NOTES.getByName("all").list()) + "+" + (await (await env.FILES.get("last")).text()));
       default:
         return new Response(env.KEY);
     }
@@ -110,8 +119,11 @@ func (i *instance) deploy(tell string, consumers ...string) {
 	}
 	config, err := json.Marshal(object{
 		"name": "shop", "main": "a.js", "database": "shop", "compatibilityDate": "2026-11-01",
-		"queues":      object{"producers": []object{{"binding": "JOBS", "queue": "jobs"}, {"binding": "LATER", "queue": "later"}}, "consumers": list},
-		"d1Databases": []object{{"binding": "DB", "databaseName": "notes"}},
+		"queues":         object{"producers": []object{{"binding": "JOBS", "queue": "jobs"}, {"binding": "LATER", "queue": "later"}}, "consumers": list},
+		"d1Databases":    []object{{"binding": "DB", "databaseName": "notes"}},
+		"durableObjects": []object{{"binding": "NOTES", "class": "Notes"}},
+		"r2Buckets":      []object{{"binding": "FILES", "bucket": "notes"}},
+		"kvNamespaces":   []object{{"binding": "CACHE", "namespace": "notes"}},
 	})
 	if err != nil {
 		i.t.Fatal(err)
@@ -290,7 +302,7 @@ func TestBackupUnderLoadAndRestore(t *testing.T) {
 		t.Fatal(fault.Detail(err))
 	}
 	t.Logf("%d messages acknowledged before, %d more meanwhile; %d bytes of %d", before, after-before, r.FileBytes, r.Manifest.Bytes())
-	if want := []string{"Copying PostgreSQL", "Copying D1 database shop.notes", "Bringing it to the disk"}; len(steps) != len(want) || steps[0] != want[0] || steps[2] != want[2] {
+	if want := []string{"Copying PostgreSQL", "Copying D1 database notes", "Copying KV namespace notes", "Copying R2 buckets", "Copying Durable Objects", "Bringing it to the disk"}; !slices.Equal(steps, want) {
 		t.Errorf("the steps were %q", steps)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -313,7 +325,7 @@ func TestBackupUnderLoadAndRestore(t *testing.T) {
 	if i.Running != 1 {
 		t.Errorf("%d apps run", i.Running)
 	}
-	i.must("/stored", "before")
+	i.must("/stored", "before+before+before+before")
 	i.must("/", "a secret")
 	// In flight then: again, without a retry spent. Delayed: at its time.
 	told.wait(t, "jobs/hang/1")

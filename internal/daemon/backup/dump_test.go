@@ -64,7 +64,7 @@ func TestDumpOfAnOwnPostgres(t *testing.T) {
 		t.Fatal(fault.Detail(err))
 	}
 	i = start(t, copied, "", address("second"))
-	i.must("/stored", "before")
+	i.must("/stored", "before+before+before+before")
 	told.wait(t, "jobs/hang/1")
 	if at := told.wait(t, "jobs/delayed/1"); at.Before(due.Add(-time.Second)) {
 		t.Errorf("the delayed message came %s too early", due.Sub(at))

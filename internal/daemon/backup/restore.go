@@ -69,7 +69,7 @@ func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 		return nil, err
 	}
 	m, err := archive.Read(o.File, func(h *tar.Header, _ io.Reader) error {
-		if !slices.Contains([]string{postgresPart, d1Part, keyPart, tokenPart}, archive.PartOf(h.Name)) {
+		if !slices.Contains([]string{postgresPart, d1Part, kvPart, objectsPart, r2Part, keyPart, tokenPart}, archive.PartOf(h.Name)) {
 			return fault.New(fault.Invalid, "backup_damaged", "%s holds %.100q, which no backup does", o.File, h.Name)
 		}
 		return ctx.Err()

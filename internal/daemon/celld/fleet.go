@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/node"
+	"github.com/runlot/runlot/internal/daemon/probe"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api/apps"
@@ -51,7 +52,7 @@ func (f *fleet) Check(ctx context.Context, v *deploy.Version) ([]string, error) 
 	if err := f.unpulled(ctx, v.Manifest); err != nil {
 		return nil, err
 	}
-	return nil, node.Probe(ctx, f.node.Runtime(), v.Manifest, v.Bundle, v.ConfigFile)
+	return nil, probe.Check(ctx, f.node.Runtime(), v.Manifest, v.Bundle, v.ConfigFile)
 }
 
 // unpulled refuses a manifest that consumes a queue which an operator gave a consumer over HTTP.

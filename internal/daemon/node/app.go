@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -15,10 +14,10 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/core/sourcemap"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/probe"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/schedule"
@@ -74,7 +73,7 @@ func (n *Node) NewApp(name string) *App {
 	a.door = ingress.New(a.log)
 	a.runs = n.crons.App(name)
 	a.sup = supervise.New(supervise.Options[*Version, *workerd.Process]{
-		App: name, Start: a.start, OnLive: a.onLive, OnDown: a.onDown, Log: a.log,
+		App: name, Start: a.start, Alone: func(v *Version) bool { return v.Manifest.Stored() }, OnLive: a.onLive, OnDown: a.onDown, Log: a.log,
 	})
 	return a
 }
@@ -138,7 +137,7 @@ func (a *App) Deploy(ctx context.Context, v *Version, commit func(context.Contex
 func (a *App) Resume(ctx context.Context, v *Version, parked bool) error {
 	committed := false
 	return a.adopt(ctx, v, func(ctx context.Context) error {
-		if parked {
+		if parked && !v.Manifest.Stored() {
 			a.rest(v)
 			return a.sup.ResumeParked(ctx, v)
 		}
@@ -153,6 +152,11 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 		return err
 	}
 	before := a.Live()
+	if before != nil {
+		if err := v.Manifest.Follows(before.Manifest); err != nil {
+			return err
+		}
+	}
 	if err := a.n.claim(a, v.Manifest); err != nil {
 		return err
 	}
@@ -173,19 +177,11 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 	a.updateConsumers(ctx, v.Manifest, db)
 	a.keep(ctx, v.Manifest, db)
 	a.n.release(a, v)
+	if err == nil {
+		a.deleteObjects(v.Manifest)
+	}
+	a.n.r2.Tell() // the queue of an event may be here now
 	return err
-}
-
-// StackMapper translates stacks of the bundle to the user's files; nil when the bundle has no source map.
-func StackMapper(b *app.Bundle) (workerd.MapStack, error) {
-	if b.SourceMap == nil {
-		return nil, nil //nolint:nilnil // a bundle without a map is no error
-	}
-	sm, err := sourcemap.Parse(b.Modules[0].Name, b.SourceMap)
-	if err != nil {
-		return nil, fmt.Errorf("read the bundle's source map: %w", err)
-	}
-	return sm.Stack, nil
 }
 
 // start begins a process for the supervisor.
@@ -203,7 +199,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	if a.n.inOrder != nil {
 		spec.Logged = a.n.inOrder.Logged
 	}
-	if spec.MapStack, err = StackMapper(loaded.Bundle); err != nil {
+	if spec.MapStack, err = probe.StackMapper(loaded.Bundle); err != nil {
 		return nil, err
 	}
 	db, err := a.n.databaseOf(ctx, m)
@@ -221,7 +217,8 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 			spec.Database = db.app.Load()
 		}
 	}
-	spec.Host = a.n.d1.Handler(m, spec.Host)
+	spec.Objects = a.n.objects(m)
+	spec.Host = a.n.r2.Handler(m, a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host)))
 	p, err := a.n.runtime.Start(ctx, spec)
 	if err == nil {
 		a.starts.Add(1)
@@ -265,7 +262,7 @@ func (a *App) onDown(reason error) {
 	}
 	v := a.serving
 	a.mu.Unlock()
-	if !errors.Is(reason, supervise.ErrStopped) {
+	if !errors.Is(reason, supervise.ErrStopped) && !errors.Is(reason, supervise.ErrReplaced) {
 		a.crashes.Add(1)
 		a.n.o.Observer.Down(v.Manifest.Name, fault.From(reason).Error())
 	}
@@ -357,8 +354,12 @@ func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database
 }
 
 // Park ends the process of an app for which nothing has happened for idle and nothing is to do: no request, no batch, no
-// message that could be delivered now, no scheduled run. It reports whether it did.
+// message that could be delivered now, no scheduled run. It reports whether it did. An app with Durable Objects goes on,
+// since its process has their alarms and their connections.
 func (a *App) Park(idle time.Duration) bool {
+	if v := a.Live(); v == nil || v.Manifest.Stored() {
+		return false
+	}
 	state := a.State()
 	if state.Phase != supervise.Live || time.Since(state.Since) < idle {
 		return false

@@ -18,7 +18,9 @@ import (
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/inorder"
+	"github.com/runlot/runlot/internal/daemon/kv"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/r2"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/daemon/witness"
@@ -88,6 +90,8 @@ type Node struct {
 	runtime *workerd.Runtime
 	servers *servers.Servers
 	d1      *d1.Databases
+	kv      *kv.Namespaces
+	r2      *r2.Buckets
 	crons   *crons.Keeper
 	gate    *binding.Gate
 	budget  *dispatch.Budget
@@ -108,13 +112,14 @@ type Node struct {
 // New returns a node on which nothing runs yet. The caller stops it after its apps.
 func New(o Options) *Node {
 	n := &Node{
-		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
+		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), kv: kv.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
 		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	if o.Tracer == nil {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
+	n.r2 = r2.New(o.State, n.sendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -145,6 +150,8 @@ func (n *Node) Stop() {
 		db.Stop()
 	}
 	n.d1.Close()
+	n.kv.Close()
+	n.r2.Close()
 	n.servers.Stop()
 	if n.inOrder != nil {
 		n.inOrder.Flush()
@@ -153,6 +160,9 @@ func (n *Node) Stop() {
 
 // PostgresVersions are those of the servers in use, for a person; "" when no app has a database.
 func (n *Node) PostgresVersions() string { return n.servers.InUse() }
+
+// Runtime starts processes, and probes.
+func (n *Node) Runtime() *workerd.Runtime { return n.runtime }
 
 // D1 are the node's D1 databases.
 func (n *Node) D1() *d1.Databases { return n.d1 }

@@ -41,6 +41,16 @@ func (n *Node) Database(ctx context.Context, databaseName string) (reach.Databas
 	return reach.Database{Broker: b, Records: db.records}, nil
 }
 
+// sendTo sends messages that are no app's, to a database that an app uses.
+func (n *Node) sendTo(ctx context.Context, databaseName, queueName string, drafts []queue.Draft) error {
+	db, err := n.Database(ctx, databaseName)
+	if err != nil {
+		return err
+	}
+	_, err = db.Broker.Send(ctx, queueName, drafts)
+	return err
+}
+
 // Series implements reach.Queues.
 func (n *Node) Series(databaseName string) *series.Recorder {
 	n.mu.Lock()

@@ -13,6 +13,8 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/d1"
+	"github.com/runlot/runlot/internal/daemon/kv"
+	"github.com/runlot/runlot/internal/daemon/r2"
 )
 
 const (
@@ -24,6 +26,9 @@ const (
 	leftoverTime  = 5 * time.Second
 	leftoverEvery = 20 * time.Millisecond
 )
+
+// Objects is the folder, in a state folder, of what Durable Objects store: one folder for each app.
+const Objects = "durable-objects"
 
 // Restoring is the folder, in a state folder, of a restore that is under way or was cut off. With it, nothing starts.
 const Restoring = ".restoring"
@@ -99,7 +104,7 @@ func ours(state string) error {
 	if err != nil {
 		return unusable(state, err)
 	}
-	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, d1.Folder: true, lockName: true, Restoring: true}
+	known := map[string]bool{".gitignore": true, "run": true, "postgres": true, d1.Folder: true, kv.Folder: true, r2.Folder: true, Objects: true, lockName: true, Restoring: true}
 	for _, e := range entries {
 		if !known[e.Name()] {
 			return fault.New(fault.Invalid, "state_foreign", "%s holds %s, which is not the state of Runlot: it is not deleted", state, e.Name()).

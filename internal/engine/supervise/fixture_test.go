@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,7 @@ func newWorld() *world {
 	w := &world{begin: time.Now(), serial: map[string]int{}, failures: map[string]error{}, startTime: 50 * time.Millisecond}
 	w.Supervisor = supervise.New(supervise.Options[string, *process]{
 		App: "app", Log: slog.New(slog.DiscardHandler), Start: w.start,
+		Alone: func(version string) bool { return strings.HasPrefix(version, "alone") },
 		OnLive: func(p *process, version string) {
 			w.note(p.name + " live as " + version)
 			w.mu.Lock()

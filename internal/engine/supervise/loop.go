@@ -26,7 +26,12 @@ type loop[V any, P Process] struct {
 	// try is the start under way; abandon ends it, and what it starts all the same is drained.
 	try     chan attempt[P]
 	abandon context.CancelFunc
-	drains  []drainJob
+	tried   <-chan struct{} // closed when nothing of the start under way is left
+	// abandoned are the starts that were given up, each until it is closed.
+	abandoned []<-chan struct{}
+	drains    []drainJob
+	// held says that nothing is started: a deployment has the app for itself.
+	held bool
 }
 
 type attempt[P Process] struct {
@@ -59,10 +64,14 @@ func (l *loop[V, P]) run() {
 			l.died()
 		case on := <-l.parking:
 			l.park(on)
+		case answer := <-l.holding:
+			answer <- l.hold()
+		case <-l.releasing:
+			l.unhold()
 		case <-l.retry.C:
 			l.startAgain()
 		case a := <-l.try:
-			l.tried(a)
+			l.ready(a)
 		case <-l.working.Done():
 		}
 	}
@@ -97,6 +106,7 @@ func (l *loop[V, P]) takeOver(d deployment[V, P]) error {
 	default:
 	}
 	l.forgetTry()
+	l.held = false
 	old, replaces := l.process, l.live
 	l.has, l.version, l.restarts, l.failures, l.reason, l.parked = true, d.version, 0, 0, nil, false
 	if died {
@@ -124,6 +134,8 @@ func (l *loop[V, P]) park(on bool) {
 		l.options.OnDown(ErrParked)
 		l.drainInBackground(l.process)
 		l.rest()
+	case !on && l.parked && l.held:
+		l.parked = false // what is started when the deployment fails
 	case !on && l.parked:
 		l.parked = false
 		l.become(State[V]{Phase: Starting, Version: l.version})
@@ -166,10 +178,14 @@ func (l *loop[V, P]) backOff(reason error) {
 // startAgain starts the version's process in the background.
 func (l *loop[V, P]) startAgain() {
 	ctx, abandon := context.WithCancel(l.working) //nolint:gosec // forgetTry cancels it, or the end of working
-	try := make(chan attempt[P])
-	l.try, l.abandon = try, abandon
-	version := l.version
+	try, done := make(chan attempt[P]), make(chan struct{})
+	l.try, l.abandon, l.tried = try, abandon, done
+	version, left := l.version, l.leaving()
 	l.tasks.Go(func() {
+		defer close(done)
+		if l.alone(version) && left.wait(ctx) != nil {
+			return
+		}
 		process, err := l.start(ctx, version)
 		select {
 		case try <- attempt[P]{process, err}:
@@ -181,7 +197,8 @@ func (l *loop[V, P]) startAgain() {
 	})
 }
 
-func (l *loop[V, P]) tried(a attempt[P]) {
+// ready takes what the start under way has come to.
+func (l *loop[V, P]) ready(a attempt[P]) {
 	l.forgetTry()
 	if a.err != nil {
 		l.backOff(a.err)
@@ -197,21 +214,19 @@ func (l *loop[V, P]) tried(a attempt[P]) {
 func (l *loop[V, P]) forgetTry() {
 	l.retry.Stop()
 	l.abandon()
+	l.abandoned = slices.DeleteFunc(l.abandoned, closed)
+	if l.try != nil {
+		l.abandoned = append(l.abandoned, l.tried)
+	}
 	l.try = nil
 }
 
 // drainInBackground drains a process that serves no more. When too many drain already, the oldest is cut short.
 func (l *loop[V, P]) drainInBackground(process P) {
-	l.drains = slices.DeleteFunc(l.drains, func(d drainJob) bool {
-		select {
-		case <-d.done:
-			return true
-		default:
-			return false
-		}
-	})
+	l.drains = slices.DeleteFunc(l.drains, func(d drainJob) bool { return closed(d.done) })
 	if len(l.drains) >= queue.DrainingVersions {
 		l.drains[0].cut()
+		l.abandoned = append(l.abandoned, l.drains[0].done) // it ends soon
 		l.drains = slices.Delete(l.drains, 0, 1)
 	}
 	ctx, cut := context.WithCancel(l.draining)
@@ -222,6 +237,15 @@ func (l *loop[V, P]) drainInBackground(process P) {
 		defer cut()
 		l.drain(ctx, process)
 	})
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // endOf says why a process ended.

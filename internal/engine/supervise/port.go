@@ -17,7 +17,7 @@ type Process interface {
 	Drain(ctx context.Context) error
 }
 
-// Options are what a Supervisor of processes P of versions V needs. All fields are required. The callbacks are called
+// Options are what a Supervisor of processes P of versions V needs. All fields but Alone are required. The callbacks are called
 // one at a time, in the order of events; they must return soon and must not call the supervisor.
 type Options[V any, P Process] struct {
 	// App is the app's name, for the log.
@@ -27,10 +27,14 @@ type Options[V any, P Process] struct {
 	Start func(ctx context.Context, version V) (P, error)
 	// OnLive: from now on this process serves. The one before it, if any, is drained after the call.
 	OnLive func(process P, version V)
-	// OnDown: the process that served does so no more, and no other has taken its place. The reason is ErrStopped or
-	// ErrParked when it is on purpose; the process is drained after the call then.
+	// OnDown: the process that served does so no more, and no other has taken its place. The reason is ErrStopped,
+	// ErrParked or ErrReplaced when it is on purpose; the process is drained after the call then.
 	OnDown func(reason error)
 	Log    *slog.Logger
+	// Alone reports whether a process of this version may run beside no other one of the app, whether that serves or drains.
+	// Then a deployment ends the old process first, and starts it again when the new one does not start. It may be nil, which
+	// is never.
+	Alone func(version V) bool
 }
 
 // Phase is what a supervisor is doing.

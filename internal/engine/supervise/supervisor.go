@@ -17,6 +17,8 @@ var (
 	ErrStopped = errors.New("the app was stopped")
 	// ErrParked is the reason when the app is parked.
 	ErrParked = errors.New("the app is parked")
+	// ErrReplaced is the reason when the process makes way for one that has to be alone.
+	ErrReplaced = errors.New("the app is being replaced")
 )
 
 var (
@@ -37,6 +39,8 @@ type Supervisor[V any, P Process] struct {
 	deploying   chan struct{}
 	deployments chan deployment[V, P]
 	parking     chan bool // true parks, false wakes
+	holding     chan chan leaving
+	releasing   chan struct{}
 	ended       chan struct{}
 	tasks       sync.WaitGroup
 
@@ -61,7 +65,7 @@ type deployment[V any, P Process] struct {
 func New[V any, P Process](o Options[V, P]) *Supervisor[V, P] {
 	o.Log = o.Log.With("app", o.App)
 	s := &Supervisor[V, P]{
-		options: o, deploying: make(chan struct{}, 1), deployments: make(chan deployment[V, P]), parking: make(chan bool), ended: make(chan struct{}),
+		options: o, deploying: make(chan struct{}, 1), deployments: make(chan deployment[V, P]), parking: make(chan bool), holding: make(chan chan leaving), releasing: make(chan struct{}), ended: make(chan struct{}),
 		state: State[V]{Phase: Stopped, Since: time.Now()},
 	}
 	s.working, s.stop = context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
@@ -95,7 +99,23 @@ func (s *Supervisor[V, P]) DeployCommitted(ctx context.Context, version V, commi
 	return err
 }
 
+// deploy starts the new process, beside the old one or alone, and hands it to the loop.
 func (s *Supervisor[V, P]) deploy(ctx context.Context, version V, commit func(context.Context) error) error {
+	if !s.alone(version) {
+		return s.launch(ctx, version, commit)
+	}
+	if err := s.makeRoom(ctx); err != nil {
+		s.release()
+		return err
+	}
+	err := s.launch(ctx, version, commit)
+	if err != nil {
+		s.release()
+	}
+	return err
+}
+
+func (s *Supervisor[V, P]) launch(ctx context.Context, version V, commit func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.working, cancel)() //nolint:contextcheck // both the caller and Stop may end the start

@@ -7,11 +7,13 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/notify"
 	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
+	"github.com/runlot/runlot/internal/server/api/notices"
 	background "github.com/runlot/runlot/internal/server/api/operations"
 	"github.com/runlot/runlot/internal/server/api/queues"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -34,6 +36,8 @@ type Options struct {
 	Replays replay.Options
 	// Operations is what goes on in the background.
 	Operations *operations.Engine
+	// Outbox holds what operators are told.
+	Outbox notify.Outbox
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -75,6 +79,9 @@ func New(o Options) *API {
 		databases.Versions = o.Versions
 	}
 	d1.Register(a.door, databases)
+	if o.Outbox != nil {
+		notices.Register(a.door, o.Outbox)
+	}
 	a.serveOpenAPI()
 	a.serveMetrics()
 	a.mux.HandleFunc("/", a.unknown)

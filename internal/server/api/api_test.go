@@ -70,6 +70,7 @@ type world struct {
 	queues   *queues
 	crons    *scheduled
 	admin    *client.Client
+	outbox   control.Outbox
 	calls    numbers.APICalls
 }
 
@@ -85,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, url: a.OwnerURL(), access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
+	w := &world{t: t, outbox: store.Outbox(), url: a.OwnerURL(), access: access.New(store), instance: &instance{}, queues: &queues{}, crons: &scheduled{}}
 	log := slog.New(slog.DiscardHandler)
 	background, err := bulk.Start(t.Context(), store, w.queues, store, log)
 	if err != nil {
@@ -94,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(background.Stop)
 	w.server = httptest.NewServer(api.New(api.Options{
 		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
-		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"},
+		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Outbox: store.Outbox(), Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"},
 		Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
 		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "numbers") }),
 		Compile: func(file string, text []byte, _ string) (*app.Manifest, []string, error) {

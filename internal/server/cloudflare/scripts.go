@@ -34,10 +34,18 @@ func (a *API) listScripts(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
+	tags := map[string]string{}
+	for _, m := range a.o.Queues.Manifests() {
+		tags[m.Name] = upload.MigrationTag(m)
+	}
 	var all []map[string]any
 	for i := range apps {
 		if one := &apps[i]; one.Live != "" && (c.Token.App == "" || c.Token.App == one.Name) {
-			all = append(all, map[string]any{"id": one.Name, "created_on": wire.Stamp(one.Created), "modified_on": wire.Stamp(one.Since)})
+			script := map[string]any{"id": one.Name, "created_on": wire.Stamp(one.Created), "modified_on": wire.Stamp(one.Since)}
+			if tag := tags[one.Name]; tag != "" {
+				script["migration_tag"] = tag
+			}
+			all = append(all, script)
 		}
 	}
 	wire.List(w, c, all)

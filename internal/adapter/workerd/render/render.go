@@ -28,6 +28,12 @@ const (
 	// D1Header is the header of every request that comes from a D1 binding, with the binding's name. User code cannot set
 	// it.
 	D1Header = "Runlot-D1"
+	// KVHeader is the header of every request that comes from a KV binding, with the binding's name. User code cannot set
+	// it.
+	KVHeader = "Runlot-Kv"
+	// R2Header is the header of every request that comes from an R2 binding, with the binding's name. User code cannot set
+	// it.
+	R2Header = "Runlot-R2"
 	// TailHeader marks the posts of the tail and of the front. User code cannot set it.
 	TailHeader = "Runlot-Tail"
 	// EntryModule stands before the user's main module.
@@ -83,6 +89,8 @@ type Worker struct {
 	Trace string
 	// HostSocket is the path of the unix socket that takes the calls of the queue bindings and the posts of the tail.
 	HostSocket string
+	// Objects is the folder of what Durable Objects store; it exists. "" is right for a worker without them.
+	Objects string
 	// HeapMiB bounds the heap of the process.
 	HeapMiB int
 }
@@ -175,8 +183,8 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"internet\", network = (allow = [\"public\", \"private\"], deny = [\"unix\", \"unix-abstract\"], tlsOptions = (trustBrowserCas = true))),\n")
 	}
 	r.printf("  (name = \"worker\", worker = (%s,\n", r.code(w.Bundle, handlers(w)))
-	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s,\n   bindings = [\n",
-		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest))
+	r.printf("   compatibilityDate = %s, compatibilityFlags = %s, tails = [\"tail\"]%s%s,\n   bindings = [\n",
+		quote(w.Manifest.CompatibilityDate), quoteAll(flags(w.Manifest, w.Bundle)), stream(w.Manifest), objectClasses(w.Manifest))
 	if err := r.bindings(w); err != nil {
 		return nil, err
 	}
@@ -189,6 +197,7 @@ func Process(w *Worker) (*Files, error) {
 		r.printf("  (name = \"d1-%d\", external = (address = %s, http = (injectRequestHeaders = [(name = %s, value = %s)]))),\n",
 			i, host, quote(D1Header), quote(w.Manifest.D1Databases[i].Binding))
 	}
+	r.stores(w, host)
 	if bound(w) {
 		address := w.Database.Address
 		if w.Database.Network == "unix" {
@@ -353,6 +362,7 @@ func (r *Files) bindings(w *Worker) error {
 		r.printf("    (name = %s, wrapped = (moduleName = \"cloudflare-internal:d1-api\", innerBindings = [(name = \"fetcher\", service = \"d1-%d\")])),\n",
 			quote(m.D1Databases[i].Binding), i)
 	}
+	r.storeBindings(m)
 	for _, name := range slices.Sorted(maps.Keys(m.Vars)) {
 		if _, ok := w.Secrets[name]; ok {
 			continue

@@ -62,7 +62,7 @@ const (
 	runs      = "runs"
 )
 
-var sections = []section{
+var sections = append([]section{
 	{
 		title: "Messages, producers and consumers",
 		intro: "What an app can declare and send. Both dialects share these.",
@@ -414,4 +414,4 @@ var sections = []section{
 			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
 		},
 	},
-}
+}, stores...)

@@ -19,6 +19,9 @@ const (
 	typeQueue      = "queue"
 	typeD1         = "d1"
 	typeHyperdrive = "hyperdrive"
+	typeKV         = "kv_namespace"
+	typeR2         = "r2_bucket"
+	typeObject     = "durable_object_namespace"
 	typeSecret     = "secret_text"
 	typeInherit    = "inherit"
 )
@@ -32,6 +35,11 @@ type binding struct {
 	Queue string          `json:"queue_name"`
 	Delay *float64        `json:"delivery_delay"`
 	ID    string          `json:"id"`
+	// Namespace is of KV, Bucket of R2; Class, and Script when it is another one's, of Durable Objects.
+	Namespace string `json:"namespace_id"`
+	Bucket    string `json:"bucket_name"`
+	Class     string `json:"class_name"`
+	Script    string `json:"script_name"`
 }
 
 // Bindings are those of a version in Cloudflare's shape.
@@ -46,6 +54,17 @@ func Bindings(m *app.Manifest) []map[string]any {
 	}
 	for i := range m.D1Databases {
 		list = append(list, map[string]any{"type": typeD1, "name": m.D1Databases[i].Binding, "id": m.D1Databases[i].Identity()})
+	}
+	for i := range m.KVNamespaces {
+		list = append(list, map[string]any{"type": typeKV, "name": m.KVNamespaces[i].Binding, "namespace_id": m.KVNamespaces[i].Namespace})
+	}
+	for i := range m.R2Buckets {
+		list = append(list, map[string]any{"type": typeR2, "name": m.R2Buckets[i].Binding, "bucket_name": m.R2Buckets[i].Bucket})
+	}
+	if m.DurableObjects != nil {
+		for _, b := range m.DurableObjects.Bindings {
+			list = append(list, map[string]any{"type": typeObject, "name": b.Binding, "class_name": b.Class})
+		}
 	}
 	if m.DatabaseBinding != "" {
 		list = append(list, map[string]any{"type": typeHyperdrive, "name": m.DatabaseBinding, "id": m.Database})
@@ -78,6 +97,8 @@ type declaration struct {
 	Flags      []string                   `json:"compatibility_flags,omitempty"`
 	Vars       map[string]json.RawMessage `json:"vars,omitempty"`
 	D1         []map[string]string        `json:"d1_databases,omitempty"`
+	KV         []map[string]string        `json:"kv_namespaces,omitempty"`
+	R2         []map[string]string        `json:"r2_buckets,omitempty"`
 	Hyperdrive []map[string]string        `json:"hyperdrive,omitempty"`
 	Queues     struct {
 		Producers []map[string]any `json:"producers,omitempty"`
@@ -85,14 +106,12 @@ type declaration struct {
 
 	database string
 	secrets  map[string]string
+	objects  []app.ObjectBinding
 }
 
 // declare makes a declaration of the metadata. base is the version that it comes after, nil for the first, and secrets are
 // those of the script.
 func declare(name string, about *metadata, base *app.Manifest, secrets []deploy.Secret) (*declaration, error) {
-	if about.Migrations != nil && len(about.Migrations.Steps) > 0 {
-		return nil, missing("Durable Objects, which `migrations` declares,")
-	}
 	if about.Assets != nil {
 		return nil, missing("static assets")
 	}
@@ -174,6 +193,15 @@ func (d *declaration) add(b *binding) error {
 		d.Queues.Producers = append(d.Queues.Producers, p)
 	case typeD1:
 		d.D1 = append(d.D1, map[string]string{"binding": b.Name, "database_id": b.ID})
+	case typeKV:
+		d.KV = append(d.KV, map[string]string{"binding": b.Name, "id": b.Namespace})
+	case typeR2:
+		d.R2 = append(d.R2, map[string]string{"binding": b.Name, "bucket_name": b.Bucket})
+	case typeObject:
+		if b.Script != "" && b.Script != d.Name {
+			return missing("a class of Durable Objects of another script, which " + b.Name + " has,")
+		}
+		d.objects = append(d.objects, app.ObjectBinding{Binding: b.Name, Class: b.Class})
 	case typeHyperdrive:
 		d.database = b.ID
 		d.Hyperdrive = append(d.Hyperdrive, map[string]string{"binding": b.Name, "id": b.ID})
@@ -185,5 +213,5 @@ func (d *declaration) add(b *binding) error {
 
 func missing(what string) error {
 	return fault.New(fault.Invalid, "binding_unsupported", "%s is not in this release", what).
-		WithHint("there are queues, D1, crons, vars, secrets and one Hyperdrive binding")
+		WithHint("there are queues, D1, KV, R2, Durable Objects, crons, vars, secrets and one Hyperdrive binding")
 }

@@ -23,10 +23,8 @@ type metadata struct {
 	Flags      []string          `json:"compatibility_flags"`
 	Keep       []string          `json:"keep_bindings"`
 	Notes      map[string]string `json:"annotations"`
-	Migrations *struct {
-		Steps []any `json:"steps"`
-	} `json:"migrations"`
-	Assets any `json:"assets"`
+	Migrations *migrations       `json:"migrations"`
+	Assets     any               `json:"assets"`
 }
 
 // main is the name of the part that is started.

@@ -34,7 +34,7 @@ func (s *service) settings(w http.ResponseWriter, c *wire.Call) error {
 		return err
 	}
 	wire.Answer(w, map[string]any{
-		"bindings": append(Bindings(v.Manifest), secretBindings(secrets)...), "compatibility_date": v.Manifest.CompatibilityDate,
+		"migration_tag": MigrationTag(v.Manifest), "bindings": append(Bindings(v.Manifest), secretBindings(secrets)...), "compatibility_date": v.Manifest.CompatibilityDate,
 		"compatibility_flags": append([]string{}, v.Manifest.CompatibilityFlags...),
 	})
 	return nil

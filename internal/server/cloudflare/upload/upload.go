@@ -57,6 +57,11 @@ func Register(r *wire.Router, o Options) {
 	// What depends on a script is said by the deletion itself.
 	r.Handle("GET "+script+"/references", access.Read, s.known(map[string]any{}))
 	r.Handle("GET "+wire.Account+"/workers/tails/by-consumer/{app}", access.Read, s.known([]any{}))
+	// A bucket is there as soon as a script names it.
+	r.Handle("GET "+wire.Account+"/r2/buckets/{bucket}", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
+		wire.Answer(w, map[string]string{"name": c.PathValue("bucket")})
+		return nil
+	})
 	r.Handle("GET "+wire.Account+"/storage/kv/namespaces", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
 		wire.List(w, c, []any{}) // asked for by a deletion
 		return nil
@@ -128,6 +133,9 @@ func (s *service) store(c *wire.Call) (*stored, error) {
 	}
 	m, err := s.manifest(d, before)
 	if err != nil {
+		return nil, err
+	}
+	if m.DurableObjects, err = objects(before, d.objects, about.Migrations); err != nil {
 		return nil, err
 	}
 	began := time.Now()
