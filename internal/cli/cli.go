@@ -65,7 +65,7 @@ runs it for good, and most other commands are about what runs there.`,
 	}
 	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), remote.Notices(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), remote.Notices(), remote.WranglerEnv(),
 		queues.Queue(), queues.Logs(), manCommand())
 	return program(root, version)
 }

@@ -69,6 +69,7 @@ var attempts = map[string]attempt{
 	"runlot token revoke":            {"r4n2kn9a", "r4n2kn9a"},
 	"runlot versions":                {"--app shop", "--app nosuch"},
 	"runlot whoami":                  {"", "-"},
+	"runlot wrangler-env":            {"", "-"},
 }
 
 // listed reads the commands from their page, which a test holds to the programs, with whether each takes --server.

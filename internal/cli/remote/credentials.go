@@ -103,9 +103,18 @@ func serverFlag(c *cobra.Command, server *string) {
 
 // connect returns a client of the server that the flag, the environment or the last login names, with its token.
 func connect(server string) (*client.Client, error) {
-	known, err := readCredentials()
+	server, token, err := choose(server)
 	if err != nil {
 		return nil, err
+	}
+	return client.New(server, token)
+}
+
+// choose returns the server that connect reaches, and its token.
+func choose(server string) (address, token string, err error) {
+	known, err := readCredentials()
+	if err != nil {
+		return "", "", err
 	}
 	for _, candidate := range []string{os.Getenv(serverVariable), known.Default, defaultServer} {
 		if server == "" {
@@ -113,13 +122,12 @@ func connect(server string) (*client.Client, error) {
 		}
 	}
 	server = strings.TrimRight(server, "/")
-	token := os.Getenv(tokenVariable)
-	if token == "" {
+	if token = os.Getenv(tokenVariable); token == "" {
 		token = known.Tokens[server]
 	}
 	if token == "" {
-		return nil, fault.New(fault.Invalid, CodeNotLoggedIn, "there is no token for %s", server).
+		return "", "", fault.New(fault.Invalid, CodeNotLoggedIn, "there is no token for %s", server).
 			WithHint("run `runlot login %s`, or set %s", server, tokenVariable)
 	}
-	return client.New(server, token)
+	return server, token, nil
 }

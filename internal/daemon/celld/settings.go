@@ -100,6 +100,15 @@ func (p pattern) url(appName string) string {
 	return p.scheme + "://" + p.before + appName + p.after + p.port
 }
 
+// subdomain is what makes the address of an app of what wrangler prints, which is https://APP.SUBDOMAIN.workers.dev: the end of
+// that becomes a query. It has no other way to be told where apps are.
+func (p pattern) subdomain() string {
+	if p.before != "" || !strings.HasPrefix(p.after, ".") {
+		return "local"
+	}
+	return strings.TrimPrefix(p.after, ".") + p.port + "/?"
+}
+
 // app is the name of the app that a Host header names; "" for none.
 func (p pattern) app(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -66,6 +67,19 @@ func (d *Databases) operate(ctx context.Context, call func() ([]d1.Result, error
 
 // Bytes is the size of the database of an identity; 0 when it does not exist.
 func (d *Databases) Bytes(identity string) int64 { return d.files.Bytes(identity) }
+
+// Identities are those of the databases that were ever used. One whose identity is no plain name of a file is left out: it is
+// known by the app that declares it.
+func (d *Databases) Identities() ([]string, error) {
+	files, err := d.files.Files()
+	var list []string
+	for _, name := range files {
+		if identity := strings.TrimSuffix(name, filepath.Ext(name)); d1.FileName(identity) == name {
+			list = append(list, identity)
+		}
+	}
+	return list, err
+}
 
 // Backup copies the database of an identity, as it is between two calls, into a new file.
 func (d *Databases) Backup(ctx context.Context, identity, path string) error {

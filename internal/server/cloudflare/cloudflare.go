@@ -4,9 +4,13 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/runlot/runlot/internal/core/app"
+	core "github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/cloudflare/d1"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
+	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
@@ -19,6 +23,13 @@ type Options struct {
 	Versions deploy.Store
 	Access   *access.Keeper
 	Queues   queues.Queues
+	D1       d1.Databases
+	// EncodeD1 writes results of D1 as JSON, for each statement its rows as objects, and its meta.
+	EncodeD1 func(results []core.Result) []byte
+	// Compile makes a manifest of the text of a configuration file; env is an environment of a wrangler file, or "".
+	Compile func(file string, text []byte, env string) (*app.Manifest, []string, error)
+	// Subdomain is what stands between the name of an app and ".workers.dev" where wrangler prints its address.
+	Subdomain string
 	// Account is the id of the one account. Any other is not found.
 	Account string
 	Log     *slog.Logger
@@ -36,6 +47,8 @@ func New(o Options) *API {
 	a := &API{wire.NewRouter(wire.Options{Access: o.Access, Account: o.Account, Log: o.Log}), o}
 	a.registerIdentity()
 	a.registerScripts()
+	upload.Register(a.Router, upload.Options{Deploy: o.Deploy, Versions: o.Versions, Compile: o.Compile, Running: o.Queues.Manifests, Subdomain: o.Subdomain})
+	d1.Register(a.Router, d1.Options{Databases: o.D1, Encode: o.EncodeD1, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
 	return a
 }

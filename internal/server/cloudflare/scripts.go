@@ -1,13 +1,13 @@
 package cloudflare
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
@@ -34,10 +34,18 @@ func (a *API) listScripts(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
+	tags := map[string]string{}
+	for _, m := range a.o.Queues.Manifests() {
+		tags[m.Name] = upload.MigrationTag(m)
+	}
 	var all []map[string]any
 	for i := range apps {
 		if one := &apps[i]; one.Live != "" && (c.Token.App == "" || c.Token.App == one.Name) {
-			all = append(all, map[string]any{"id": one.Name, "created_on": wire.Stamp(one.Created), "modified_on": wire.Stamp(one.Since)})
+			script := map[string]any{"id": one.Name, "created_on": wire.Stamp(one.Created), "modified_on": wire.Stamp(one.Since)}
+			if tag := tags[one.Name]; tag != "" {
+				script["migration_tag"] = tag
+			}
+			all = append(all, script)
 		}
 	}
 	wire.List(w, c, all)
@@ -75,28 +83,6 @@ func (a *API) deleteScript(w http.ResponseWriter, c *wire.Call) error {
 // wireVersion is a version in Cloudflare's shape.
 func wireVersion(v *deploy.Version) map[string]any {
 	m := v.Manifest
-	bindings := make([]map[string]any, 0, len(m.Producers)+len(m.D1Databases))
-	for i := range m.Producers {
-		b := map[string]any{"type": "queue", "name": m.Producers[i].Binding, "queue_name": m.Producers[i].Queue}
-		if delay := m.Producers[i].DeliveryDelay; delay != nil {
-			b["delivery_delay"] = int(delay.Seconds())
-		}
-		bindings = append(bindings, b)
-	}
-	for i := range m.D1Databases {
-		bindings = append(bindings, map[string]any{"type": "d1", "name": m.D1Databases[i].Binding, "id": cmp.Or(m.D1Databases[i].ID, m.D1Databases[i].Name)})
-	}
-	for i := range m.KVNamespaces {
-		bindings = append(bindings, map[string]any{"type": "kv_namespace", "name": m.KVNamespaces[i].Binding, "namespace_id": m.KVNamespaces[i].Namespace})
-	}
-	for i := range m.R2Buckets {
-		bindings = append(bindings, map[string]any{"type": "r2_bucket", "name": m.R2Buckets[i].Binding, "bucket_name": m.R2Buckets[i].Bucket})
-	}
-	if m.DurableObjects != nil {
-		for _, b := range m.DurableObjects.Bindings {
-			bindings = append(bindings, map[string]any{"type": "durable_object_namespace", "name": b.Binding, "class_name": b.Class})
-		}
-	}
 	annotations := map[string]string{}
 	if v.Message != "" {
 		annotations["workers/message"] = v.Message
@@ -107,7 +93,7 @@ func wireVersion(v *deploy.Version) map[string]any {
 		"resources": map[string]any{
 			"script":         map[string]any{"etag": v.Digest, "handlers": []string{}},
 			"script_runtime": map[string]any{"compatibility_date": m.CompatibilityDate, "compatibility_flags": append([]string{}, m.CompatibilityFlags...)},
-			"bindings":       bindings,
+			"bindings":       upload.Bindings(m),
 		},
 	}
 }

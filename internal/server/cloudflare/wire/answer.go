@@ -25,6 +25,10 @@ const (
 	CodePaused = "queue_delivery_paused"
 	// CodeService is the code of the fault that a script is unknown, where clients ask for it as a service.
 	CodeService = "service_unknown"
+	// CodeD1: SQL that failed, or a database that cannot be. CodeD1Exists: there is one of the name. CodeD1Unknown: there is none.
+	CodeD1        = "7500"
+	CodeD1Exists  = "7502"
+	CodeD1Unknown = "7404"
 )
 
 // Codes of Cloudflare.
@@ -32,12 +36,14 @@ const (
 	codeAuthentication = 10000
 	codeOther          = 10001
 	codeUnknownPath    = 7003
+	codeStart          = 10021 // code that does not start
 )
 
 // numbers are the codes of Cloudflare for faults whose code is none.
 var numbers = map[string]int{
 	access.CodeUnauthenticated: codeAuthentication, access.CodeForbidden: codeAuthentication,
 	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, CodeService: 10090,
+	"worker_threw": codeStart, "worker_syntax": codeStart, "worker_module": codeStart, "worker_handler": codeStart, "worker_await": codeStart,
 	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
 }
 

@@ -60,6 +60,11 @@ type Call struct {
 
 // Handle registers a call that needs a role; {app} in the pattern is the script that it is about.
 func (r *Router) Handle(pattern string, need access.Role, serve func(w http.ResponseWriter, c *Call) error) {
+	r.HandleLarge(pattern, need, queue.MaxAPIBody, serve)
+}
+
+// HandleLarge is Handle for a call with a body of up to most bytes.
+func (r *Router) HandleLarge(pattern string, need access.Role, most int64, serve func(w http.ResponseWriter, c *Call) error) {
 	method, path, _ := strings.Cut(pattern, " ")
 	r.mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, q *http.Request) {
 		t, err := r.identify(q)
@@ -74,7 +79,7 @@ func (r *Router) Handle(pattern string, need access.Role, serve func(w http.Resp
 			err = fault.New(fault.NotFound, "account_unknown", "there is no account %s", account).WithHint("this server has one: %s", r.o.Account)
 		}
 		if err == nil {
-			q.Body = http.MaxBytesReader(w, q.Body, queue.MaxAPIBody)
+			q.Body = http.MaxBytesReader(w, q.Body, most)
 			err = serve(w, &Call{q, t})
 		}
 		if err != nil {
@@ -96,8 +101,13 @@ func (r *Router) identify(q *http.Request) (*access.Token, error) {
 func Body[T any](c *Call) (*T, error) {
 	text, err := io.ReadAll(c.Body)
 	if err != nil {
-		return nil, fault.New(fault.Limit, "body_size", "the body cannot be read, or has more than %d bytes", queue.MaxAPIBody).WithCause(err)
+		return nil, fault.New(fault.Limit, "body_size", "the body cannot be read, or is larger than this call takes").WithCause(err)
 	}
+	return Value[T](text)
+}
+
+// Value reads a text of JSON as Body does.
+func Value[T any](text []byte) (*T, error) {
 	var value T
 	if len(text) == 0 {
 		return &value, nil

@@ -1,0 +1,2 @@
+CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL);
+CREATE INDEX orders_item ON orders (item);
