@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/console"
 	"github.com/runlot/runlot/internal/cli/crons"
 	"github.com/runlot/runlot/internal/cli/instance"
+	"github.com/runlot/runlot/internal/cli/notices"
 	"github.com/runlot/runlot/internal/cli/queues"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/scaffold"
@@ -65,7 +66,7 @@ runs it for good, and most other commands are about what runs there.`,
 	}
 	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), remote.Notices(), remote.WranglerEnv(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), notices.Notices(), remote.WranglerEnv(),
 		queues.Queue(), queues.Logs(), manCommand())
 	return program(root, version)
 }

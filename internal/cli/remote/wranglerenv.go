@@ -9,7 +9,7 @@ import (
 )
 
 // tokenPlace stands where a token belongs.
-const tokenPlace = "a token of runlot token create"
+const tokenPlace = "a token of runlot token create" //nolint:gosec // G101: it is none
 
 // WranglerEnv writes the environment in which wrangler drives a celld.
 func WranglerEnv() *cobra.Command {
@@ -17,8 +17,9 @@ func WranglerEnv() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wrangler-env",
 		Short: "Write the environment in which wrangler drives a celld",
-		Long: "Writes what wrangler and Cloudflare's SDKs have to find in their environment to drive a celld: for a shell or, with " +
-			"--dotenv, for a file .env beside the configuration, which wrangler reads by itself.",
+		Long: `wrangler-env writes what wrangler and Cloudflare's SDKs have to find in their
+environment to drive a celld: for a shell or, with --dotenv, for a file .env
+beside the configuration, which wrangler reads by itself.`,
 		Example: "  eval \"$(runlot wrangler-env --token)\"\n  runlot wrangler-env --dotenv --token > .env",
 		Args:    command.Args(0, 0, ""),
 	}
