@@ -25,6 +25,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/scaffold"
 	"github.com/runlot/runlot/internal/cli/terminal"
+	"github.com/runlot/runlot/internal/cli/wrangler"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/celld"
 )
@@ -66,7 +67,7 @@ runs it for good, and most other commands are about what runs there.`,
 	}
 	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), notices.Notices(), remote.WranglerEnv(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), notices.Notices(), wrangler.Env(),
 		queues.Queue(), queues.Logs(), manCommand())
 	return program(root, version)
 }

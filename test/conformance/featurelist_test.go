@@ -145,8 +145,8 @@ var areas = []area{
 			note: "What is in flight is finished or delivered again.",
 		},
 		{
-			name: "deploy, versions and rollback", of: "CRJ", state: works, tests: "`TestADeployBreaksNoRequest`; `TestDeployRollBackAndComeBack`",
-			note: "`runlot deploy` and `runlot rollback` against a `celld`. `wrangler deploy` does not reach it.",
+			name: "deploy, versions and rollback", of: "CRJ", state: works, tests: "`TestADeployBreaksNoRequest`; `TestDeployRollBackAndComeBack`, `TestWranglerDeploys`",
+			note: "With `runlot` or with [`wrangler`](#wrangler): what either deploys is one list of versions, and each rolls back the other's.",
 		},
 		{name: "parked apps that a message wakes", of: "R", state: works, tests: "`TestAnIdleAppIsParked`", note: "At once, not at the next of several minutes. In `celld`; `--park-after`."},
 	}},
@@ -233,7 +233,7 @@ var areas = []area{
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
 		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
 	}},
-	apiCalls,
+	apiCalls, wranglerCommands,
 }
 
 const pageHead = `# Compatibility

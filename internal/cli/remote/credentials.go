@@ -103,15 +103,15 @@ func serverFlag(c *cobra.Command, server *string) {
 
 // connect returns a client of the server that the flag, the environment or the last login names, with its token.
 func connect(server string) (*client.Client, error) {
-	server, token, err := choose(server)
+	server, token, err := Choose(server)
 	if err != nil {
 		return nil, err
 	}
 	return client.New(server, token)
 }
 
-// choose returns the server that connect reaches, and its token.
-func choose(server string) (address, token string, err error) {
+// Choose returns the server that the flag, the environment or the last login names, and its token.
+func Choose(server string) (address, token string, err error) {
 	known, err := readCredentials()
 	if err != nil {
 		return "", "", err
