@@ -78,6 +78,18 @@ func TestMessagesOfAQueue(t *testing.T) {
 		t.Errorf("how many match is not said: %s", text)
 	}
 
+	// Those whose boxes are ticked.
+	w.send("jobs", 2, 7200)
+	b.visit(base + "/messages?filter=state:delayed")
+	b.until(rows + ` === 5`)
+	eval[bool](b, `([...document.querySelectorAll("input[name=id]")].slice(-2).forEach((box) => { box.checked = true; }), document.querySelector('.chosen button[value="delete"]').click(), true)`)
+	b.until(`document.querySelector("#dialog:modal") !== null`)
+	if got := b.text("#dialog-title"); got != "Delete 2 messages?" {
+		t.Errorf("the dialog asks %q", got)
+	}
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("Deleted 2 messages") && ` + rows + ` === 3`)
+
 	// One message, whole; then it is deleted.
 	eval[bool](b, `(document.querySelector("table.messages a.name").click(), true)`)
 	b.until(`document.querySelector("pre") !== null && document.querySelector("h1.mono") !== null`)
@@ -141,7 +153,7 @@ func TestMessagesForThoseWhoOnlyLook(t *testing.T) {
 	for _, path := range []string{base, base + "?ask=purge", base + "?filter=state:delayed&ask=delete"} {
 		b.visit(path)
 		b.until(`document.querySelector("table.messages") !== null`)
-		if n := eval[int](b, `document.querySelectorAll("main .asks, main form[method=post], dialog").length`); n != 0 {
+		if n := eval[int](b, `document.querySelectorAll("main .asks, main form[method=post], main input[type=checkbox], dialog").length`); n != 0 {
 			t.Errorf("%s has %d ways to change something", path, n)
 		}
 	}

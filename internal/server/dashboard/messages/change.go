@@ -75,6 +75,15 @@ func (v *View) asks(filter string, dead bool) []ask {
 	return list
 }
 
+// asksOfChosen are the buttons for the messages of a list whose boxes are ticked.
+func (v *View) asksOfChosen(dead bool) []ask {
+	list := []ask{{Title: "Retry these now", ID: verbRetry}, {Title: "Delete these", ID: verbDelete}}
+	if dead {
+		list = append([]ask{{Title: "Redrive these", ID: verbRedrive}}, list...)
+	}
+	return list
+}
+
 // asksOf are the buttons of one message.
 func (v *View) asksOf(m *client.Message) []ask {
 	if !v.May || m.State == "in_flight" {
@@ -110,6 +119,9 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 	verb := v.Query.Get("ask")
 	if verb == "" || !v.May {
 		return nil
+	}
+	if ids := v.Query["id"]; len(ids) > 0 {
+		return v.dialogOfChosen(verb, ids)
 	}
 	d := v.new(verb)
 	which, n := "all messages of "+q.Name, "All "+view.Count(q.Unsettled)+" messages"
@@ -157,6 +169,30 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 	return d
 }
 
+// dialogOfChosen is what a verb asks about the messages whose boxes are ticked.
+func (v *View) dialogOfChosen(verb string, ids []string) *Dialog {
+	if len(ids) > Rows {
+		return nil
+	}
+	d := v.new(verb)
+	d.Fields["ids"], d.Next = strings.Join(ids, ","), v.Here("ask", "", "id", "")
+	these := count(int64(len(ids)))
+	switch verb {
+	case verbRedrive:
+		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, with its retries anew."
+		d.Command = v.command("redrive", "--ids", strings.Join(ids, ","))
+	case verbDelete:
+		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. This cannot be undone."
+		d.Command = v.command("delete", ids...)
+	case verbRetry:
+		d.Title, d.Verb, d.Text = "Retry "+these+" now?", "Retry now", "Those that are delayed become visible at once. Their attempts stay."
+		d.Command = v.command("retry", ids...)
+	default:
+		return nil
+	}
+	return d
+}
+
 // dialogOf is what the parameter ask wants to be asked about one message.
 func (v *View) dialogOf(m *client.Message) *Dialog {
 	verb := v.Query.Get("ask")
@@ -195,6 +231,9 @@ func invalid(format string, args ...any) error {
 // Do does what a dialog asked about, and says what was done.
 func Do(ctx context.Context, api *client.Client, database, queue, verb string, form url.Values) (string, error) {
 	id := form.Get("id")
+	if ids := form.Get("ids"); ids != "" {
+		return some(ctx, api, database, queue, verb, strings.Split(ids, ","))
+	}
 	switch {
 	case verb == verbSend:
 		return send(ctx, api, database, queue, form)
@@ -248,6 +287,38 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		return "", err
 	}
 	return fmt.Sprintf("Operation %d has begun.", o.ID), nil
+}
+
+// some does something to messages that were chosen one by one, and says what became of them.
+func some(ctx context.Context, api *client.Client, database, queue, verb string, ids []string) (string, error) {
+	var done int64
+	var c *client.Chosen
+	var err error
+	switch verb {
+	case verbRedrive:
+		p, err := api.Redrive(ctx, database, queue, &client.Redrive{IDs: ids}, nil)
+		if err != nil {
+			return "", err
+		}
+		done, c = p.Messages, &client.Chosen{Missing: p.Missing}
+	case verbDelete:
+		c, err = api.DeleteMessages(ctx, database, queue, ids)
+	case verbRetry:
+		c, err = api.RetryMessages(ctx, database, queue, ids)
+	default:
+		err = invalid("%q is not done to chosen messages", verb)
+	}
+	if err != nil {
+		return "", err
+	}
+	if verb != verbRedrive {
+		done = int64(c.Done)
+	}
+	words := map[string]string{verbRedrive: "Redrove ", verbDelete: "Deleted ", verbRetry: "Hurried "}[verb] + count(done) + "."
+	if left := len(ids) - int(done); left > 0 {
+		words += " " + view.Count(left) + " were in flight, visible already, or gone."
+	}
+	return words, nil
 }
 
 func send(ctx context.Context, api *client.Client, database, queue string, form url.Values) (string, error) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -54,6 +55,8 @@ type Content struct {
 type row struct {
 	M             client.Message
 	Path, Preview string
+	// Chosen says that its box is ticked.
+	Chosen bool
 }
 
 // choice is a filter that is offered as a link.
@@ -77,7 +80,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	}
 	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
 	data := map[string]any{
-		"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Rows": []row{}, "Next": "", "First": "", "Counted": (*client.Count)(nil), "May": v.May,
+		"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Rows": []row{}, "Next": "", "First": "", "Counted": (*client.Count)(nil), "May": v.May, "Of": []ask{}, "Kept": map[string]string{},
 		"Choices": choices(v, filter), "Background": background, "Asks": v.asks(filter, len(q.DeadLettersOf) > 0),
 	}
 	var page *client.Messages
@@ -93,9 +96,9 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]row, len(page.Items))
+	rows, ids := make([]row, len(page.Items)), v.Query["id"]
 	for i := range page.Items {
-		rows[i] = row{M: page.Items[i], Path: v.path(page.Items[i].ID), Preview: preview(&page.Items[i])}
+		rows[i] = row{M: page.Items[i], Path: v.path(page.Items[i].ID), Preview: preview(&page.Items[i]), Chosen: slices.Contains(ids, page.Items[i].ID)}
 	}
 	data["Rows"] = rows
 	if page.Next != "" {
@@ -109,6 +112,10 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 			return nil, err
 		}
 	}
+	if v.May {
+		data["Of"] = v.asksOfChosen(len(q.DeadLettersOf) > 0)
+	}
+	data["Kept"] = map[string]string{"filter": filter, "cursor": cursor}
 	counted, _ := data["Counted"].(*client.Count)
 	return &Content{Template: "messages", Data: data, Background: background, Dialog: v.dialog(q, filter, counted)}, nil
 }
