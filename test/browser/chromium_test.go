@@ -46,6 +46,10 @@ func find() (program, error) {
 	if err != nil {
 		return program{}, err
 	}
+	// A link leads to a place that others use too, and the fonts are named by their place.
+	if modules, err = filepath.EvalSymlinks(modules); err != nil {
+		return program{}, errNoChromium
+	}
 	packed := filepath.Join(modules, "@sparticuz", "chromium")
 	text, err := os.ReadFile(filepath.Join(packed, "package.json"))
 	if err != nil {
@@ -73,7 +77,11 @@ const fonts = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fon
 
 // unpack makes a folder with a Chromium, once: what is there is whole.
 func unpack(packed, dir string) error {
-	if _, err := os.Stat(dir); err == nil {
+	whole := func() bool {
+		_, err := os.Stat(filepath.Join(dir, "chromium"))
+		return err == nil
+	}
+	if whole() {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -108,10 +116,11 @@ func unpack(packed, dir string) error {
 	if err == nil {
 		err = os.Chmod(fresh, 0o755)
 	}
-	if err == nil {
-		err = os.Rename(fresh, dir)
+	// What is there without a Chromium is of no use.
+	if err == nil && !whole() {
+		err = errors.Join(os.RemoveAll(dir), os.Rename(fresh, dir))
 	}
-	if _, there := os.Stat(dir); err != nil && there == nil {
+	if err != nil && whole() {
 		return nil // somebody else was faster
 	}
 	return err
