@@ -232,7 +232,7 @@ func standing(cron *client.Cron) string {
 		parts = append(parts, "again in "+span.Text(until(*cron.RetryAt)))
 	}
 	if parts == nil {
-		return cron.Description
+		return "waits"
 	}
 	return strings.Join(parts, ", ")
 }
