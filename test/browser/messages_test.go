@@ -37,6 +37,19 @@ func (w *world) kill(name string, n int) {
 	}
 }
 
+// lease takes n messages of a queue, and settles them when the test ends.
+func (w *world) lease(name string, n int) {
+	w.t.Helper()
+	lane, err := w.queues.db.Broker.Lane(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := lane.Next(w.t.Context(), n, 0); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(lane.Close)
+}
+
 // ask opens the dialog of a button, and says yes.
 func (b *tab) ask(button string) {
 	b.t.Helper()

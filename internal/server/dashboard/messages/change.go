@@ -20,6 +20,10 @@ type Input struct {
 	// Kind is "area", "number", "text" or "choice", which has Options.
 	Kind    string
 	Options []string
+	// Flag is how the command is told a value other than Without, with Suffix after it; "" for one that is its argument. A
+	// choice has the flag when it is not Without. NoFlag says that the command is not told.
+	Flag, Without, Suffix string
+	NoFlag                bool
 }
 
 // Dialog asks before something is done.
@@ -124,49 +128,103 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 		return v.dialogOfChosen(verb, ids)
 	}
 	d := v.new(verb)
-	which, n := "all messages of "+q.Name, "All "+view.Count(q.Unsettled)+" messages"
-	rest := []string{}
-	if filter != "" {
-		d.Fields["filter"] = filter
-		rest = append(rest, "--filter", view.Quote(filter))
-		which, n = "all messages of "+q.Name+" that match", "Those that match"
-		if counted != nil {
-			n = "The " + view.Count(counted.Matched) + " messages that match"
-			if !counted.Complete {
-				n = "The " + view.Count(counted.Matched) + " or more messages that match"
-			}
-		}
+	if filter == "" {
+		return v.dialogOfAll(d, verb, q)
 	}
+	d.Fields["filter"] = filter
+	which, n := "all messages of "+q.Name+" that match", "Those that match"
+	if counted != nil {
+		n = exactly(int64(counted.Matched), counted.Complete) + " that match"
+	}
+	rest := []string{"--filter", view.Quote(filter)}
 	switch verb {
 	case verbSend:
-		d.Title, d.Verb, d.Text = "Send a message to "+q.Name, "Send", "It is delivered like any other."
-		d.Inputs = []Input{
-			{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
-			{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}},
-			{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0"},
-		}
-		d.Command = v.command("send", "'{}'")
-	case verbPurge:
-		d.Title, d.Verb, d.Danger = "Purge "+q.Name+"?", "Delete all", true
-		d.Text = n + " are deleted, but for those in flight. This cannot be undone."
-		d.Command = v.command("purge")
+		delete(d.Fields, "filter")
+		return v.dialogOfSend(d)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive "+which+"?", "Redrive"
-		d.Text = n + " go back to the queue that each came from, or to the one named here, with their retries anew. It goes on in the background."
-		d.Inputs = []Input{{Name: "to", Label: "To queue (empty: back to its source)", Kind: "text"}, {Name: "rate", Label: "At most a second (0: as many as go)", Kind: "number", Value: "0"}}
+		d.Text = n + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", rest...)
 	case verbDelete:
 		d.Title, d.Verb, d.Danger = "Delete "+which+"?", "Delete them", true
-		d.Text = n + " are deleted, but for those in flight. It goes on in the background, and cannot be undone."
+		d.Text = n + ": deleted, but for those in flight. It goes on in the background, and cannot be undone."
 		d.Command = v.command("delete", rest...)
 	case verbRetry:
 		d.Title, d.Verb = "Retry "+which+" now?", "Retry now"
-		d.Text = n + " become visible at once where they are delayed. Their attempts stay. It goes on in the background."
+		d.Text = n + ": visible at once where they are delayed. Their attempts stay. It goes on in the background."
 		d.Command = v.command("retry", rest...)
 	default:
 		return nil
 	}
 	return d
+}
+
+// dialogOfAll is what a verb asks about all messages of a queue.
+func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
+	switch verb {
+	case verbSend:
+		return v.dialogOfSend(d)
+	case verbPurge:
+		d.Title, d.Verb, d.Danger = "Purge "+q.Name+"?", "Delete all", true
+		d.Text = "It holds " + held(q.Unsettled) + ": all are deleted, and this cannot be undone."
+		if q.InFlight > 0 {
+			d.Text += " The handlers of those in flight (" + view.Count(q.InFlight) + ") finish, and they are not delivered again."
+		}
+		d.Command = v.command("purge")
+	case verbRedrive:
+		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
+		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Inputs = redriveInputs()
+		d.Command = v.command("redrive")
+	case verbRetry:
+		d.Title, d.Verb = "Retry all delayed messages of "+q.Name+" now?", "Retry now"
+		d.Text = "It has " + held(q.Delayed) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background."
+		d.Fields["filter"] = delayed
+		d.Command = v.command("retry", "--filter", delayed)
+	default:
+		return nil
+	}
+	return d
+}
+
+// delayed is the filter of what can be retried sooner.
+const delayed = "state:delayed"
+
+// dialogOfSend asks for a message.
+func (v *View) dialogOfSend(d *Dialog) *Dialog {
+	d.Title, d.Verb, d.Text = "Send a message to "+v.Queue, "Send", "It is delivered like any other."
+	d.Inputs = []Input{
+		{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
+		{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}, Flag: "--text", Without: "json"},
+		{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0", Flag: "--delay", Without: "0", Suffix: "s"},
+	}
+	d.Command = v.command("send") + " '{}'"
+	return d
+}
+
+// redriveInputs are where messages go, and how fast.
+func redriveInputs() []Input {
+	return []Input{
+		{Name: "to", Label: "To queue (empty: back to its source)", Kind: "text", Flag: "--to"},
+		{Name: "rate", Label: "At most a second (0: as many as go)", Kind: "number", Value: "0", Flag: "--rate", Without: "0"},
+	}
+}
+
+// held is how many messages a queue has; those below 0 are not counted yet.
+func held(n int64) string {
+	if n < 0 {
+		return "messages that are not counted yet"
+	}
+	return count(n)
+}
+
+// exactly is a number of messages, or that there may be more.
+func exactly(n int64, complete bool) string {
+	if complete {
+		return count(n)
+	}
+	return view.Count(n) + " or more messages"
 }
 
 // dialogOfChosen is what a verb asks about the messages whose boxes are ticked.
@@ -179,7 +237,8 @@ func (v *View) dialogOfChosen(verb string, ids []string) *Dialog {
 	these := count(int64(len(ids)))
 	switch verb {
 	case verbRedrive:
-		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, with its retries anew."
+		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, or to the one named here, with its retries anew. Those in flight stay."
+		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", "--ids", strings.Join(ids, ","))
 	case verbDelete:
 		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. This cannot be undone."
@@ -212,10 +271,13 @@ func (v *View) dialogOf(m *client.Message) *Dialog {
 		d.Title, d.Verb = "Redrive this message?", "Redrive"
 		d.Text = "It goes back to " + m.Source + " with its retries anew. With another body it becomes a new message with an id of its own."
 		d.Command = v.command("redrive", "--ids", m.ID)
+		d.Inputs = redriveInputs()[:1]
 		if m.Encoding != "base64" {
+			// The encoding says what the body is: that of another format, as v8, is JSON too.
 			body, _ := whole(m)
-			d.Inputs = []Input{{Name: "body", Label: "Body", Kind: "area", Value: body}}
-			d.Fields["was"], d.Fields["type"] = body, m.Format
+			edit := Input{Name: "body", Label: "Body", Kind: "area", Value: body, Flag: "--body", Without: body, NoFlag: m.Encoding != "json"}
+			d.Inputs = append([]Input{edit}, d.Inputs...)
+			d.Fields["was"], d.Fields["type"] = body, m.Encoding
 		}
 	default:
 		return nil
@@ -230,9 +292,13 @@ func invalid(format string, args ...any) error {
 
 // Do does what a dialog asked about, and says what was done.
 func Do(ctx context.Context, api *client.Client, database, queue, verb string, form url.Values) (string, error) {
-	id := form.Get("id")
+	id, to := form.Get("id"), strings.TrimSpace(form.Get("to"))
+	rate, err := strconv.Atoi("0" + strings.TrimSpace(form.Get("rate")))
+	if err != nil {
+		return "", invalid("%q is no number of messages a second", form.Get("rate"))
+	}
 	if ids := form.Get("ids"); ids != "" {
-		return some(ctx, api, database, queue, verb, strings.Split(ids, ","))
+		return some(ctx, api, database, queue, verb, &client.Redrive{IDs: strings.Split(ids, ","), To: to, Rate: rate})
 	}
 	switch {
 	case verb == verbSend:
@@ -248,12 +314,12 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		if err != nil {
 			return "", err
 		}
-		if _, err := api.Redrive(ctx, database, queue, &client.Redrive{Edit: &client.Edit{ID: id, Body: body, ContentType: kind}}, nil); err != nil {
+		if _, err := api.Redrive(ctx, database, queue, &client.Redrive{To: to, Edit: &client.Edit{ID: id, Body: body, ContentType: kind}}, nil); err != nil {
 			return "", err
 		}
 		return "Redrove the message with another body.", nil
 	case verb == verbRedrive && id != "":
-		p, err := api.Redrive(ctx, database, queue, &client.Redrive{IDs: []string{id}}, nil)
+		p, err := api.Redrive(ctx, database, queue, &client.Redrive{IDs: []string{id}, To: to}, nil)
 		if err != nil {
 			return "", err
 		}
@@ -276,12 +342,8 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 	if !ok {
 		return "", &client.Error{Status: http.StatusNotFound, Code: "page_unknown", Message: "there is no such action"}
 	}
-	rate, err := strconv.Atoi("0" + strings.TrimSpace(form.Get("rate")))
-	if err != nil {
-		return "", invalid("%q is no number of messages a second", form.Get("rate"))
-	}
 	o, err := api.StartOperation(ctx, &client.StartOperation{
-		Kind: kind, Database: database, Queue: queue, Filter: form.Get("filter"), To: strings.TrimSpace(form.Get("to")), Rate: rate,
+		Kind: kind, Database: database, Queue: queue, Filter: form.Get("filter"), To: to, Rate: rate,
 	})
 	if err != nil {
 		return "", err
@@ -289,14 +351,16 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 	return fmt.Sprintf("Operation %d has begun.", o.ID), nil
 }
 
-// some does something to messages that were chosen one by one, and says what became of them.
-func some(ctx context.Context, api *client.Client, database, queue, verb string, ids []string) (string, error) {
+// some does something to messages that were chosen one by one, and says what became of them. Only a redrive asks for more
+// than their ids.
+func some(ctx context.Context, api *client.Client, database, queue, verb string, r *client.Redrive) (string, error) {
+	ids := r.IDs
 	var done int64
 	var c *client.Chosen
 	var err error
 	switch verb {
 	case verbRedrive:
-		p, err := api.Redrive(ctx, database, queue, &client.Redrive{IDs: ids}, nil)
+		p, err := api.Redrive(ctx, database, queue, r, nil)
 		if err != nil {
 			return "", err
 		}

@@ -172,6 +172,26 @@ const dialogs = () => {
   }
 };
 
+// The command of a dialog does what its form would: a value that is not the usual one is a flag of it, or its argument.
+const quote = (word) => (/^[\w\-./:@%+,]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+const told = (field) => {
+  const { flag, without, suffix } = field.dataset;
+  const value = field.value;
+  if (flag === "") return ` ${quote(value)}`;
+  if (value.trim() === "" || value === without) return "";
+  return field.tagName === "SELECT" ? ` ${flag}` : ` ${flag} ${quote(value.trim() + suffix)}`;
+};
+document.addEventListener("input", (event) => {
+  const dialog = event.target.closest("#dialog");
+  const code = dialog?.querySelector(".command code");
+  if (!code) return;
+  const fields = [...dialog.querySelectorAll("[data-flag]")];
+  const argument = fields.find((field) => field.dataset.flag === "");
+  // What the server said, without the argument at its end.
+  code.dataset.said ??= argument ? code.textContent.slice(0, -told({ dataset: argument.dataset, value: argument.defaultValue }).length) : code.textContent;
+  code.textContent = [code.dataset.said, ...fields.filter((field) => field !== argument).map(told), argument ? told(argument) : ""].join("");
+});
+
 // ---- Copying, which has to work without TLS too
 
 const copy = async (text) => {
