@@ -246,7 +246,7 @@ func TestATokenThatReadsChangesNothing(t *testing.T) {
 		"/queues", "/apps/crawler/queues", "/apps/crawler/versions", "/databases/main/queues/jobs", "/queues?ask=pause&on=main/jobs", "/apps/crawler/versions?ask=rollback&version=1",
 	} {
 		b.visit(path)
-		b.until(`document.querySelector("main h1") !== null`)
+		b.until(`document.querySelector("main h1") !== null && document.querySelector("main h1").innerText !== "Not here"`)
 		if n := eval[int](b, `document.querySelectorAll("main .button, main form[method=post], dialog").length`); n != 0 {
 			t.Errorf("%s has %d buttons", path, n)
 		}

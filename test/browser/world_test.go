@@ -132,7 +132,10 @@ func newWorld(t *testing.T) *world {
 	})
 	<-b.Counted()
 	w := &world{
-		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, clockwork: &clockwork{}, queues: &queues{db: reach.Database{Broker: b, Records: records}},
+		t: t, access: access.New(store), fleet: &fleet{states: map[string]apps.Running{}}, clockwork: &clockwork{}, queues: &queues{
+			db:     reach.Database{Broker: b, Records: records},
+			series: series.New(log, func(context.Context) (map[string]series.Gauges, bool) { return nil, false }),
+		},
 	}
 	background, err := bulk.Start(ctx, store, w.queues, store, log)
 	if err != nil {

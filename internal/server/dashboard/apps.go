@@ -106,10 +106,14 @@ func (d *Dashboard) overview(ctx context.Context, v *visit) (*page, error) {
 	for i := range recent {
 		events[i] = describe(&recent[i])
 	}
+	var used []usage
+	if a.Database != "" {
+		used = usageOf(ctx, v, a.Database)
+	}
 	state := map[string]any{"App": a}
 	done := map[string]any{"Events": events}
 	return &page{
-		Title: a.Name, Section: sectionApps, App: a, Tab: tabOverview, Template: "overview", Data: map[string]any{"App": a, "Events": done, "May": v.may()},
-		Fragments: []fragment{{ID: "state", Template: "app-state", Data: state}, {ID: "events", Template: "app-events", Data: done}},
+		Title: a.Name, Section: sectionApps, App: a, Tab: tabOverview, Template: "overview", Data: map[string]any{"App": a, "Events": done, "Usage": used, "May": v.may()},
+		Fragments: []fragment{{ID: "state", Template: "app-state", Data: state}, {ID: "usage", Template: "usage", Data: used}, {ID: "events", Template: "app-events", Data: done}},
 	}, nil
 }

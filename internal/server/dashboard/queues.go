@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/server/dashboard/settings"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
 )
 
@@ -130,9 +131,10 @@ func (d *Dashboard) queue(ctx context.Context, v *visit) (*page, error) {
 		return nil, err
 	}
 	facts := map[string]any{"Row": newQueueRow(v, q), "May": v.may()}
+	set := map[string]any{"List": settings.Of(q), "May": v.may(), "Queues": queuePath(q.Database, ""), "DeadLettersOf": q.DeadLettersOf}
 	return &page{
-		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Base": queuePath(q.Database, q.Name), "Facts": facts, "Charts": over.Data, "Batches": batches.data, "May": v.may()},
-		Dialog: queueDialog(v, one), Fragments: []fragment{{ID: "facts", Template: "queue-facts", Data: facts}, over, batches.fragment},
+		Title: q.Name, Section: sectionQueues, Template: "queue", Data: map[string]any{"Q": q, "Base": queuePath(q.Database, q.Name), "Facts": facts, "Charts": over.Data, "Batches": batches.data, "Settings": set, "May": v.may()},
+		Dialog: queueDialog(v, one), Fragments: []fragment{{ID: "facts", Template: "queue-facts", Data: facts}, over, batches.fragment, {ID: "settings", Template: "settings", Data: set}},
 	}, nil
 }
 
@@ -236,15 +238,22 @@ func usages(ctx context.Context, v *visit, queues []client.Queue) []usage {
 		if slices.ContainsFunc(list, func(u usage) bool { return u.Database == name }) {
 			continue
 		}
-		if u, err := v.api.Usage(ctx, name); err == nil {
-			one := usage{Database: name, Cap: u.Cap}
-			if len(u.Days) > 0 {
-				one.Today = u.Days[0].Total
-			}
-			list = append(list, one)
-		}
+		list = append(list, usageOf(ctx, v, name)...)
 	}
 	return list
+}
+
+// usageOf is that of a database; none of one that does not answer.
+func usageOf(ctx context.Context, v *visit, database string) []usage {
+	u, err := v.api.Usage(ctx, database)
+	if err != nil {
+		return nil
+	}
+	one := usage{Database: database, Cap: u.Cap}
+	if len(u.Days) > 0 {
+		one.Today = u.Days[0].Total
+	}
+	return []usage{one}
 }
 
 // queueDialog is the dialog that the parameters ask for.
