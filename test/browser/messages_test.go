@@ -1,14 +1,18 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
+	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/server/dashboard/jsontree"
 )
 
 // kill moves n messages of a queue to its dead-letter queue.
@@ -105,8 +109,8 @@ func TestMessagesOfAQueue(t *testing.T) {
 
 	// One message, whole; then it is deleted.
 	eval[bool](b, `(document.querySelector("table.messages a.name").click(), true)`)
-	b.until(`document.querySelector("pre") !== null && document.querySelector("h1.mono") !== null`)
-	if got := b.text("pre"); got != `{ "n": 1 }` {
+	b.until(`document.querySelector("#body") !== null && document.querySelector("h1.mono") !== null`)
+	if got := b.text("#body"); got != `{ "n": 1 }` {
 		t.Errorf("the body is %q", got)
 	}
 	b.ask("delete")
@@ -153,6 +157,49 @@ func TestMessagesOfAQueue(t *testing.T) {
 	b.ask("purge")
 	b.yes()
 	b.until(`document.querySelector("#notice").innerText.includes("Deleted 7")`)
+}
+
+// TestBodies: each is shown as what it is.
+func TestBodies(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", "jobs-dead"})
+	b := w.open()
+	b.signIn(w.token("ada", "", access.Read), "/databases/main/queues/jobs/messages")
+	show := func(kind, body string) {
+		t.Helper()
+		if _, err := w.admin.Send(t.Context(), "main", "jobs", []client.Draft{{Body: json.RawMessage(body), ContentType: kind}}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.visit("/databases/main/queues/jobs/messages/" + page.Items[len(page.Items)-1].ID)
+		b.until(`document.querySelector("#body") !== null`)
+	}
+	show("json", `{"id":12345678901234567890,"user":{"name":"<b>&","tags":[1.50,"}"]},"ok":true}`)
+	if got := b.text("#body"); got != `{ "id": 12345678901234567890, "user": { "name": "<b>&", "tags": [ 1.50, "}" ] }, "ok": true }` {
+		t.Errorf("the body is %q", got)
+	}
+	// A part is closed and opened, by the keyboard too.
+	eval[bool](b, `(document.querySelectorAll("#body summary")[1].focus(), true)`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until(`!document.querySelectorAll("#body details")[1].open`)
+	if got := b.text("#body"); got != `{ "id": 12345678901234567890, "user": { "ok": true }` {
+		t.Errorf("the closed body is %q", got)
+	}
+	show("json", "["+strings.Repeat("7,", jsontree.MaxLines)+"7]")
+	if tag := eval[string](b, `document.querySelector("#body").tagName`); tag != "PRE" {
+		t.Errorf("a body that is too large for a tree is in a %s", tag)
+	}
+	show("text", `"<script>two\nlines"`)
+	if got := eval[string](b, `document.querySelector("#body").textContent`); got != "<script>two\nlines" {
+		t.Errorf("the text is %q", got)
+	}
+	show("bytes", `"AP9SdW5sb3Q="`)
+	if got := b.text("#body"); got != "00000000 00 ff 52 75 6e 6c 6f 74 |..Runlot|" {
+		t.Errorf("the bytes are %q", got)
+	}
 }
 
 func TestMessagesForThoseWhoOnlyLook(t *testing.T) {

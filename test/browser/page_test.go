@@ -359,8 +359,13 @@ func TestAccessibilityRules(t *testing.T) {
 	check("/", "light", 1440)
 	check("/queues", "dark", 1440)
 	opened := furnish(w)
+	some, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := "/databases/main/queues/jobs/messages/" + some.Items[0].ID
 	for _, path := range []string{
-		"/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
+		one, one + "?ask=delete", "/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
 		"/databases/main/queues/jobs/messages", "/databases/main/queues/jobs/messages?filter=state:delayed&ask=delete", "/databases/main/queues/jobs/messages?ask=send",
 		"/queues?ask=pause&on=main/jobs",
 	} {

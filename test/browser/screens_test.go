@@ -36,7 +36,8 @@ func furnish(w *world) (opened string) {
 	set("shop", "live", 88<<20, 402_113, 12)
 	set("digest", "parked", 0, 12, 0)
 	w.fleet.states["old"] = apps.Running{}
-	w.send("jobs", 1240, 0)
+	w.write("jobs", `{"id":12345678901234567890,"url":"https://example.com/page/100","depth":2,"headers":{"accept":["text/html","application/xhtml+xml"],"user-agent":"crawler/1.4"},"seen":false}`)
+	w.send("jobs", 1239, 0)
 	w.send("jobs", 43, 600)
 	w.send("orders", 12, 0)
 	w.send("jobs-dead", 7, 0)
@@ -105,6 +106,11 @@ func TestScreens(t *testing.T) {
 		"batch": "/apps/crawler/queues?batch=main/" + opened, "queue": "/databases/main/queues/jobs", "messages": "/databases/main/queues/jobs/messages", "send": "/databases/main/queues/jobs/messages?ask=send", "ask": "/queues?ask=pause&on=main/jobs",
 		"rollback": "/apps/crawler/versions?ask=rollback&version=2", "nothing": "/apps/crawler/queues?find=zzz&outcome=expired",
 	}
+	some, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["message"] = "/databases/main/queues/jobs/messages/" + some.Items[0].ID
 	only := os.Getenv("RUNLOT_SCREENS")
 	for name, path := range pages {
 		if only != "" && !strings.Contains(","+only+",", ","+name+",") {

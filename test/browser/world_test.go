@@ -230,6 +230,14 @@ func (w *world) send(queueName string, n int, delay float64) {
 	}
 }
 
+// write sends a message with a body.
+func (w *world) write(queueName, body string) {
+	w.t.Helper()
+	if _, err := w.admin.Send(w.t.Context(), "main", queueName, []client.Draft{{Body: json.RawMessage(body)}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // tell records a batch.
 func (w *world) tell(r *ledger.Record, lines ...ledger.Line) {
 	r.Start = r.Start.Truncate(time.Microsecond)

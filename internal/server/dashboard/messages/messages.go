@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/server/dashboard/jsontree"
 )
 
 // Rows is how many messages a list shows, and Operations how many of the last operations.
@@ -158,9 +159,13 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 		return nil, err
 	}
 	body, language := whole(m)
+	var tree []jsontree.Node
+	if m.Encoding == "json" {
+		tree, _ = jsontree.Of(m.Body)
+	}
 	return &Content{
 		Template: "message", Dialog: v.dialogOf(m), Data: map[string]any{
-			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": body, "Language": language, "History": history, "May": v.May,
+			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": body, "Language": language, "Tree": tree, "History": history, "May": v.May,
 			"Asks": v.asksOf(m),
 		},
 	}, nil
