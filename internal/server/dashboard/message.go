@@ -24,6 +24,15 @@ func (d *Dashboard) messages(ctx context.Context, v *visit) (*page, error) {
 	}
 	p := content(v, c)
 	p.Fragments = []fragment{{ID: "background", Template: "background", Data: c.Background}}
+	if c.Found == nil {
+		return p, nil
+	}
+	found := fragment{ID: "found", Template: "found", Data: c.Found, List: "message-rows"}
+	for i := range c.Found.Rows {
+		r := &c.Found.Rows[i]
+		found.Parts = append(found.Parts, fragment{ID: r.ID, Template: "message-row", Data: r})
+	}
+	p.Fragments = append(p.Fragments, fragment{ID: "states", Template: "states", Data: c.States}, found, fragment{ID: "pages", Template: "message-pages", Data: c.Found})
 	return p, nil
 }
 

@@ -3,6 +3,7 @@ package messages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -47,22 +48,40 @@ type View struct {
 type Content struct {
 	Template string
 	Data     any
-	// Background is what goes on in the background; it changes by itself.
+	// Background is what goes on in the background, States how many messages are in each state, and Found the list; they change
+	// by themselves. Found is nil for what is not looked at again by itself.
 	Background any
+	States     []Choice
+	Found      *Found
 	Dialog     *Dialog
 }
 
-// row is a message in a list.
-type row struct {
-	M             client.Message
-	Path, Preview string
-	// Chosen says that its box is ticked.
-	Chosen bool
+// Found is a list of messages.
+type Found struct {
+	Base, Filter, Queue string
+	// Failed says that the filter cannot be read.
+	Failed bool
+	Rows   []Row
+	// Kept are the parameters of the list, and Of what can be done to those that are ticked.
+	Kept map[string]string
+	Of   []ask
+	// First and Next are the addresses of other pages; "" for none.
+	First, Next string
 }
 
-// choice is a filter that is offered as a link.
-type choice struct {
+// Row is a message in a list.
+type Row struct {
+	ID            string
+	M             client.Message
+	Path, Preview string
+	// Chosen says that its box is ticked, and May that it has one.
+	Chosen, May bool
+}
+
+// Choice is a filter that is offered as a link, with how many messages it finds.
+type Choice struct {
 	Title, Path string
+	N           int64
 	Chosen      bool
 }
 
@@ -72,53 +91,91 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Follows {
+	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
+	state, peeks := stateOf(filter)
+	if v.Follows && !peeks {
+		// A search looks at many messages: it is made when somebody asks, not every second.
 		return &Content{Background: background}, nil
 	}
 	q, err := v.API.Queue(ctx, v.Database, v.Queue)
 	if err != nil {
 		return nil, err
 	}
-	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
-	data := map[string]any{
-		"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Rows": []row{}, "Next": "", "First": "", "Counted": (*client.Count)(nil), "May": v.May, "Of": []ask{}, "Kept": map[string]string{},
-		"Choices": choices(v, filter), "Background": background, "Asks": v.asks(filter, len(q.DeadLettersOf) > 0),
-	}
+	dead := len(q.DeadLettersOf) > 0
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Asks": v.asks(filter, dead)}
+	c := &Content{Template: "messages", Data: data, Background: background, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
+	data["States"], data["Found"] = c.States, c.Found
 	var page *client.Messages
-	if filter == "" {
-		page, err = v.API.Peek(ctx, v.Database, v.Queue, "", cursor, Rows)
+	if peeks {
+		page, err = v.API.Peek(ctx, v.Database, v.Queue, state, cursor, Rows)
 	} else {
 		page, err = v.API.Search(ctx, v.Database, v.Queue, filter, cursor, Rows)
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && filter != "" && e.Status == http.StatusBadRequest {
-		data["Problem"] = e.Error()
-		return &Content{Template: "messages", Data: data, Background: background}, nil
+		data["Problem"], c.Found.Failed = e.Error(), true
+		return c, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	rows, ids := make([]row, len(page.Items)), v.Query["id"]
-	for i := range page.Items {
-		rows[i] = row{M: page.Items[i], Path: v.path(page.Items[i].ID), Preview: preview(&page.Items[i]), Chosen: slices.Contains(ids, page.Items[i].ID)}
+	c.Found.Kept = map[string]string{"filter": filter, "cursor": cursor}
+	if v.May {
+		c.Found.Of = v.asksOfChosen(dead)
 	}
-	data["Rows"] = rows
+	// Who follows a list ticks in the browser; what the address says was so when the view was opened.
+	var ids []string
+	if !v.Follows {
+		ids = v.Query["id"]
+	}
+	for i := range page.Items {
+		m := &page.Items[i]
+		c.Found.Rows = append(c.Found.Rows, Row{ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: preview(m), Chosen: slices.Contains(ids, m.ID), May: v.May})
+	}
 	if page.Next != "" {
-		data["Next"] = v.Here("cursor", page.Next)
+		c.Found.Next = v.Here("cursor", page.Next)
 	}
 	if cursor != "" {
-		data["First"] = v.Here("cursor", "")
+		c.Found.First = v.Here("cursor", "")
 	}
-	if filter != "" {
-		if data["Counted"], err = v.API.CountMessages(ctx, v.Database, v.Queue, filter); err != nil {
+	var counted *client.Count
+	switch {
+	case v.Follows || filter == "":
+	case peeks:
+		if n := inState(q, state); n >= 0 {
+			counted = &client.Count{Matched: int(n), Complete: true}
+		}
+	default:
+		if counted, err = v.API.CountMessages(ctx, v.Database, v.Queue, filter); err != nil {
 			return nil, err
 		}
+		data["Counted"] = counted
 	}
-	if v.May {
-		data["Of"] = v.asksOfChosen(len(q.DeadLettersOf) > 0)
+	c.Dialog = v.dialog(q, filter, counted)
+	return c, nil
+}
+
+// stateOf is the state that a filter asks for and nothing else, "" for no filter. Such a list is read as it is, without a
+// search; false for any other filter.
+func stateOf(filter string) (state string, ok bool) {
+	state, ok = strings.CutPrefix(filter, "state:")
+	return state, filter == "" || ok && slices.Contains(states, state)
+}
+
+// states are those of a message.
+var states = []string{"visible", "delayed", "in_flight"}
+
+// inState is how many messages of a queue are in a state, "" for any.
+func inState(q *client.Queue, state string) int64 {
+	switch state {
+	case "visible":
+		return q.Visible
+	case "delayed":
+		return q.Delayed
+	case "in_flight":
+		return q.InFlight
+	default:
+		return q.Unsettled
 	}
-	data["Kept"] = map[string]string{"filter": filter, "cursor": cursor}
-	counted, _ := data["Counted"].(*client.Count)
-	return &Content{Template: "messages", Data: data, Background: background, Dialog: v.dialog(q, filter, counted)}, nil
 }
 
 // background are the last operations of the queue. Whoever may not see them sees none.
@@ -130,15 +187,17 @@ func (v *View) background(ctx context.Context) (any, error) {
 	return map[string]any{"List": list, "May": v.May, "Base": v.Base, "Next": v.Here("ask", "")}, nil
 }
 
-// choices are the filters by state.
-func choices(v *View, filter string) []choice {
-	list := []choice{{Title: "all"}, {Title: "visible"}, {Title: "delayed"}, {Title: "in flight"}}
-	for i := range list {
+// choices are the filters by state, with how many messages each has.
+func choices(v *View, q *client.Queue, filter string) []Choice {
+	list := make([]Choice, 0, 1+len(states))
+	for _, state := range append([]string{""}, states...) {
+		c := Choice{Title: strings.ReplaceAll(cmp.Or(state, "all"), "_", " "), N: inState(q, state)}
 		by := ""
-		if i > 0 {
-			by = "state:" + strings.ReplaceAll(list[i].Title, " ", "_")
+		if state != "" {
+			by = "state:" + state
 		}
-		list[i].Path, list[i].Chosen = v.Here("filter", by, "cursor", "", "ask", ""), filter == by
+		c.Path, c.Chosen = v.Here("filter", by, "cursor", "", "ask", "", "id", ""), filter == by
+		list = append(list, c)
 	}
 	return list
 }

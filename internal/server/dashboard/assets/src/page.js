@@ -58,6 +58,29 @@ const arrange = ({ id, order, parts }) => {
   for (const [part, html] of changed) replace({ id: part, html });
 };
 
+// A list in which something is ticked stands still, so that what is ticked stays where it is. Then it is asked for anew.
+let missed = false;
+const ticks = (which = "") => [...document.querySelectorAll(`#found input[name="id"]${which}`)];
+const holds = (id) => Boolean(byId(id)?.closest("#found")) && ticks(":checked").length > 0;
+const countTicks = () => {
+  const [all, chosen, of] = [document.querySelector("#found [data-all]"), ticks(":checked").length, ticks().length];
+  if (all) Object.assign(all, { checked: chosen > 0 && chosen === of, indeterminate: chosen > 0 && chosen < of });
+  return chosen;
+};
+// In another view, or after something was done, ticked is what the address says.
+const tick = () => {
+  for (const box of ticks()) box.checked = box.defaultChecked;
+  countTicks();
+};
+document.addEventListener("change", ({ target }) => {
+  if (!target.closest?.("#found")) return;
+  if (target.hasAttribute("data-all")) for (const box of ticks()) box.checked = target.checked;
+  if (countTicks() > 0 || !missed) return;
+  missed = false;
+  disconnect();
+  connect();
+});
+
 // ---- Times
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -116,7 +139,10 @@ function connect() {
     if (mine !== stream) return;
     alive();
     say("live");
-    for (const change of JSON.parse(event.data)) (change.order ? arrange : replace)(change);
+    for (const change of JSON.parse(event.data)) {
+      if (holds(change.id)) missed = true;
+      else (change.order ? arrange : replace)(change);
+    }
     tell();
     draw();
   });
@@ -270,6 +296,7 @@ const settle = () => {
   connect();
 };
 document.addEventListener("htmx:after:swap", () => {
+  tick();
   settle();
   if (location.pathname === path) return;
   path = location.pathname;
@@ -285,4 +312,5 @@ document.addEventListener("htmx:error", () => {
 });
 
 document.documentElement.classList.add("js");
+countTicks();
 settle();
