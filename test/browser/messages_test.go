@@ -1,12 +1,14 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 )
@@ -140,6 +142,35 @@ func TestMessagesOfAQueue(t *testing.T) {
 	b.ask("purge")
 	b.yes()
 	b.until(`document.querySelector("#notice").innerText.includes("Deleted 7")`)
+}
+
+// A form changes no body that nobody changed: a browser drops a line feed at the beginning of a field.
+func TestRedriveKeepsABodyThatNobodyChanged(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", "jobs-dead"})
+	const body = `"\n\nfirst\nlast\n"`
+	if _, err := w.admin.Send(t.Context(), "main", "jobs", []client.Draft{{Body: json.RawMessage(body), ContentType: "text"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.kill("jobs", 1)
+	dead, err := w.admin.Peek(t.Context(), "main", "jobs-dead", "", "", 2)
+	if err != nil || len(dead.Items) != 1 {
+		t.Fatalf("%+v, %v", dead, err)
+	}
+	b := w.open()
+	path := "/databases/main/queues/jobs-dead/messages/" + dead.Items[0].ID
+	b.signIn(w.token("ada", "", access.Admin), path)
+	b.until(`document.querySelector("h1.mono") !== null`)
+	b.ask("redrive")
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("Redrove 1 message.")`)
+	back, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 2)
+	if err != nil || len(back.Items) != 1 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if m := back.Items[0]; m.ID != dead.Items[0].ID || string(m.Body) != body {
+		t.Errorf("%s %s came back as %s %s", dead.Items[0].ID, body, m.ID, m.Body)
+	}
 }
 
 func TestMessagesForThoseWhoOnlyLook(t *testing.T) {
