@@ -72,6 +72,12 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if got := b.text("#filter-problem"); !strings.Contains(got, "stat") || !strings.Contains(got, "state") {
 		t.Errorf("a filter that is none is told as %q", got)
 	}
+	if n := eval[int](b, `document.querySelectorAll("#ask\\.delete, #ask\\.retry, #ask\\.redrive").length`); n != 0 {
+		t.Errorf("%d buttons are for all that match a filter that is none", n)
+	}
+	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0" {
+		t.Errorf("the states are %q", got)
+	}
 	find("body.n:2")
 	b.until(`document.querySelector(".empty") !== null && ` + rows + ` === 0`)
 	find("state:delayed body.n:1")
@@ -138,7 +144,15 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if err != nil || q.Unsettled != 7 {
 		t.Errorf("%+v, %v", q, err)
 	}
+	b.visit(base + "/messages?ask=delete")
+	b.until(rows + ` === 7 && document.querySelector("#dialog") === null`)
 	b.visit(base + "/messages")
+	b.ask("retry")
+	if got := b.text("#dialog .command code"); got != "runlot queue retry jobs --filter state:delayed --database main" {
+		t.Errorf("the command is %q", got)
+	}
+	b.yes()
+	b.until(`document.querySelector("#background").innerText.includes("state:delayed") && document.querySelector("#background").innerText.includes("done")`)
 	b.ask("purge")
 	b.yes()
 	b.until(`document.querySelector("#notice").innerText.includes("Deleted 7")`)

@@ -45,6 +45,9 @@ const (
 	verbRetry   = "retry"
 )
 
+// delayed is the filter that finds all that a retry changes.
+const delayed = "state:delayed"
+
 // kinds are those of operations, by verb.
 var kinds = map[string]string{verbRedrive: "redrive", verbDelete: "delete", verbRetry: "retry_now"}
 
@@ -73,6 +76,14 @@ func (v *View) asks(filter string, dead bool) []ask {
 		list[i].Path = v.Here("ask", list[i].ID)
 	}
 	return list
+}
+
+// asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
+func (v *View) asksOfNone() []ask {
+	if !v.May {
+		return nil
+	}
+	return []ask{{Title: "Send a message", ID: verbSend, Path: v.Here("filter", "", "ask", verbSend)}}
 }
 
 // asksOfChosen are the buttons for the messages of a list whose boxes are ticked.
@@ -156,12 +167,19 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 		d.Inputs = []Input{{Name: "to", Label: "To queue (empty: back to its source)", Kind: "text"}, {Name: "rate", Label: "At most a second (0: as many as go)", Kind: "number", Value: "0"}}
 		d.Command = v.command("redrive", rest...)
 	case verbDelete:
+		if filter == "" {
+			return nil // that is a purge
+		}
 		d.Title, d.Verb, d.Danger = "Delete "+which+"?", "Delete them", true
 		d.Text = n + " are deleted, but for those in flight. It goes on in the background, and cannot be undone."
 		d.Command = v.command("delete", rest...)
 	case verbRetry:
 		d.Title, d.Verb = "Retry "+which+" now?", "Retry now"
 		d.Text = n + " become visible at once where they are delayed. Their attempts stay. It goes on in the background."
+		if filter == "" {
+			// The command takes a filter or ids, and so it is one that says the same.
+			d.Fields["filter"], rest = delayed, []string{"--filter", delayed}
+		}
 		d.Command = v.command("retry", rest...)
 	default:
 		return nil

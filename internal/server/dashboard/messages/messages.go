@@ -62,7 +62,9 @@ type row struct {
 // choice is a filter that is offered as a link.
 type choice struct {
 	Title, Path string
-	Chosen      bool
+	// N is how many messages of the queue it finds; -1 when that is not known.
+	N      int64
+	Chosen bool
 }
 
 // List shows the messages that a filter finds, or all.
@@ -81,7 +83,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
 	data := map[string]any{
 		"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Rows": []row{}, "Next": "", "First": "", "Counted": (*client.Count)(nil), "May": v.May, "Of": []ask{}, "Kept": map[string]string{},
-		"Choices": choices(v, filter), "Background": background, "Asks": v.asks(filter, len(q.DeadLettersOf) > 0),
+		"Choices": choices(v, q, filter), "Background": background, "Asks": v.asks(filter, len(q.DeadLettersOf) > 0),
 	}
 	var page *client.Messages
 	if filter == "" {
@@ -90,7 +92,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		page, err = v.API.Search(ctx, v.Database, v.Queue, filter, cursor, Rows)
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && filter != "" && e.Status == http.StatusBadRequest {
-		data["Problem"] = e.Error()
+		data["Problem"], data["Asks"] = e.Error(), v.asksOfNone()
 		return &Content{Template: "messages", Data: data, Background: background}, nil
 	}
 	if err != nil {
@@ -130,10 +132,14 @@ func (v *View) background(ctx context.Context) (any, error) {
 }
 
 // choices are the filters by state.
-func choices(v *View, filter string) []choice {
-	list := []choice{{Title: "all"}, {Title: "visible"}, {Title: "delayed"}, {Title: "in flight"}}
+func choices(v *View, q *client.Queue, filter string) []choice {
+	list := []choice{{Title: "all", N: q.Unsettled}, {Title: "visible", N: q.Visible}, {Title: "delayed", N: q.Delayed}, {Title: "in flight", N: q.InFlight}}
+	known := q.Unsettled >= 0
 	for i := range list {
 		by := ""
+		if !known {
+			list[i].N = -1
+		}
 		if i > 0 {
 			by = "state:" + strings.ReplaceAll(list[i].Title, " ", "_")
 		}
