@@ -87,6 +87,12 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if got := b.text("#filter-problem"); !strings.Contains(got, "stat") || !strings.Contains(got, "state") {
 		t.Errorf("a filter that is none is told as %q", got)
 	}
+	if n := eval[int](b, `document.querySelectorAll("#ask\\.delete, #ask\\.retry, #ask\\.redrive").length`); n != 0 {
+		t.Errorf("%d buttons are for all that match a filter that is none", n)
+	}
+	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0" {
+		t.Errorf("the states are %q", got)
+	}
 	find("body.n:2")
 	b.until(`document.querySelector(".empty") !== null && ` + rows + ` === 0`)
 	find("state:delayed body.n:1")
@@ -153,7 +159,15 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if err != nil || q.Unsettled != 7 {
 		t.Errorf("%+v, %v", q, err)
 	}
+	b.visit(base + "/messages?ask=delete")
+	b.until(rows + ` === 7 && document.querySelector("#dialog") === null`)
 	b.visit(base + "/messages")
+	b.ask("retry")
+	if got := b.text("#dialog .command code"); got != "runlot queue retry jobs --filter state:delayed --database main" {
+		t.Errorf("the command is %q", got)
+	}
+	b.yes()
+	b.until(`document.querySelector("#background").innerText.includes("state:delayed") && document.querySelector("#background").innerText.includes("done")`)
 	b.ask("purge")
 	b.yes()
 	b.until(`document.querySelector("#notice").innerText.includes("Deleted 7")`)
@@ -199,6 +213,35 @@ func TestBodies(t *testing.T) {
 	show("bytes", `"AP9SdW5sb3Q="`)
 	if got := b.text("#body"); got != "00000000 00 ff 52 75 6e 6c 6f 74 |..Runlot|" {
 		t.Errorf("the bytes are %q", got)
+	}
+}
+
+// A form changes no body that nobody changed: a browser drops a line feed at the beginning of a field.
+func TestRedriveKeepsABodyThatNobodyChanged(t *testing.T) {
+	w := newWorld(t)
+	w.deploy("crawler", "first", [2]string{"jobs", "jobs-dead"})
+	const body = `"\n\nfirst\nlast\n"`
+	if _, err := w.admin.Send(t.Context(), "main", "jobs", []client.Draft{{Body: json.RawMessage(body), ContentType: "text"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.kill("jobs", 1)
+	dead, err := w.admin.Peek(t.Context(), "main", "jobs-dead", "", "", 2)
+	if err != nil || len(dead.Items) != 1 {
+		t.Fatalf("%+v, %v", dead, err)
+	}
+	b := w.open()
+	path := "/databases/main/queues/jobs-dead/messages/" + dead.Items[0].ID
+	b.signIn(w.token("ada", "", access.Admin), path)
+	b.until(`document.querySelector("h1.mono") !== null`)
+	b.ask("redrive")
+	b.yes()
+	b.until(`document.querySelector("#notice").innerText.includes("Redrove 1 message.")`)
+	back, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 2)
+	if err != nil || len(back.Items) != 1 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if m := back.Items[0]; m.ID != dead.Items[0].ID || string(m.Body) != body {
+		t.Errorf("%s %s came back as %s %s", dead.Items[0].ID, body, m.ID, m.Body)
 	}
 }
 

@@ -359,15 +359,15 @@ func TestAccessibilityRules(t *testing.T) {
 	check("/", "light", 1440)
 	check("/queues", "dark", 1440)
 	opened := furnish(w)
-	some, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 1)
-	if err != nil {
-		t.Fatal(err)
+	list, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 1)
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%+v, %v", list, err)
 	}
-	one := "/databases/main/queues/jobs/messages/" + some.Items[0].ID
+	one := "/databases/main/queues/jobs/messages/" + list.Items[0].ID
 	for _, path := range []string{
-		one, one + "?ask=delete", "/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
+		"/", "/queues", "/apps/crawler", "/apps/crawler/queues?batch=main/" + opened, "/apps/crawler/versions", "/apps/crawler/logs", "/apps/crawler/scheduled", "/databases/main/queues/jobs",
 		"/databases/main/queues/jobs/messages", "/databases/main/queues/jobs/messages?filter=state:delayed&ask=delete", "/databases/main/queues/jobs/messages?ask=send",
-		"/queues?ask=pause&on=main/jobs",
+		"/databases/main/queues/jobs/messages?filter=stat:x", one, one + "?ask=delete", "/queues?ask=pause&on=main/jobs",
 	} {
 		check(path, "light", 1440)
 		check(path, "dark", 375)

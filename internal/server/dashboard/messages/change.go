@@ -79,6 +79,14 @@ func (v *View) asks(filter string, dead bool) []ask {
 	return list
 }
 
+// asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
+func (v *View) asksOfNone() []ask {
+	if !v.May {
+		return nil
+	}
+	return []ask{{Title: "Send a message", ID: verbSend, Path: v.Here("filter", "", "ask", verbSend)}}
+}
+
 // asksOfChosen are the buttons for the messages of a list whose boxes are ticked.
 func (v *View) asksOfChosen(dead bool) []ask {
 	list := []ask{{Title: "Retry these now", ID: verbRetry}, {Title: "Delete these", ID: verbDelete}}
@@ -179,16 +187,16 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 		d.Command = v.command("redrive")
 	case verbRetry:
 		d.Title, d.Verb = "Retry all delayed messages of "+q.Name+" now?", "Retry now"
-		d.Text = "It has " + held(q.Delayed) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background."
+		d.Text = "It has " + held(inState(q, "delayed")) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background."
 		d.Fields["filter"] = delayed
 		d.Command = v.command("retry", "--filter", delayed)
 	default:
-		return nil
+		return nil // to delete all is a purge
 	}
 	return d
 }
 
-// delayed is the filter of what can be retried sooner.
+// delayed is the filter that finds all that a retry changes.
 const delayed = "state:delayed"
 
 // dialogOfSend asks for a message.

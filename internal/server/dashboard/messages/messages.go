@@ -81,8 +81,9 @@ type Row struct {
 // Choice is a filter that is offered as a link, with how many messages it finds.
 type Choice struct {
 	Title, Path string
-	N           int64
-	Chosen      bool
+	// N is -1 when that is not known.
+	N      int64
+	Chosen bool
 }
 
 // List shows the messages that a filter finds, or all.
@@ -112,7 +113,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		page, err = v.API.Search(ctx, v.Database, v.Queue, filter, cursor, Rows)
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && filter != "" && e.Status == http.StatusBadRequest {
-		data["Problem"], c.Found.Failed = e.Error(), true
+		data["Problem"], data["Asks"], c.Found.Failed = e.Error(), v.asksOfNone(), true
 		return c, nil
 	}
 	if err != nil {
@@ -164,14 +165,16 @@ func stateOf(filter string) (state string, ok bool) {
 // states are those of a message.
 var states = []string{"visible", "delayed", "in_flight"}
 
-// inState is how many messages of a queue are in a state, "" for any.
+// inState is how many messages of a queue are in a state, "" for any; -1 when that is not known.
 func inState(q *client.Queue, state string) int64 {
-	switch state {
-	case "visible":
+	switch {
+	case q.Unsettled < 0:
+		return -1
+	case state == "visible":
 		return q.Visible
-	case "delayed":
+	case state == "delayed":
 		return q.Delayed
-	case "in_flight":
+	case state == "in_flight":
 		return q.InFlight
 	default:
 		return q.Unsettled
