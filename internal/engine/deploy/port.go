@@ -89,6 +89,8 @@ const (
 	EventDeleted       = "app.deleted"
 	EventSecretPut     = "secret.put"
 	EventSecretDeleted = "secret.deleted"
+	EventTokenCreated  = "token.created"
+	EventTokenRevoked  = "token.revoked"
 )
 
 // The kinds of event of queues. Sends and looks leave none.
