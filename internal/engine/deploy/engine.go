@@ -186,6 +186,14 @@ func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
+	var was *app.Manifest
+	if a.Live != "" {
+		live, err := e.o.Store.Version(ctx, r.App, a.Live)
+		if err != nil {
+			return nil, err
+		}
+		was = live.Manifest
+	}
 	d := &Deployment{App: r.App, Version: v.ID, Action: cmp.Or(r.Action, ActionDeploy), Author: r.Author, Message: r.Message, Created: now()}
 	err = e.o.Runner.Switch(ctx, e.runnable(v), func(ctx context.Context) error { return e.o.Store.SetLive(ctx, d, a.Live) })
 	if err != nil {
@@ -200,6 +208,9 @@ func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		kind = EventRolledBack
 	}
 	e.note(ctx, kind, r.App, r.Author, about(v, "message", r.Message))
+	if was != nil {
+		d.Removed = e.orphans(ctx, was, v.Manifest)
+	}
 	return d, nil
 }
 
