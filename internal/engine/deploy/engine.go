@@ -260,7 +260,7 @@ func (e *Engine) before(ctx context.Context, a *App) (string, error) {
 }
 
 // Resume makes the runner run every live version, after the start of the program. An app that cannot be resumed is left
-// out, and is in the error.
+// out, and is in the error, as are secrets that cannot be read.
 func (e *Engine) Resume(ctx context.Context) error {
 	apps, err := e.o.Store.Apps(ctx)
 	if err != nil {
@@ -268,6 +268,9 @@ func (e *Engine) Resume(ctx context.Context) error {
 	}
 	var problems []error
 	for i := range apps {
+		if err := e.lookAtSecrets(ctx, apps[i].Name); err != nil {
+			problems = append(problems, err)
+		}
 		if apps[i].Live == "" {
 			continue
 		}
