@@ -189,6 +189,9 @@ type Deployment struct {
 	Message string     `json:"message,omitempty"`
 	// URLs are the app's public addresses.
 	URLs []string `json:"urls"`
+	// Removed are queues that lost their consumer by the deployment, and those with messages that no app names any more. It
+	// is in the answer to the deployment alone.
+	Removed []Orphans `json:"removed,omitempty"`
 }
 
 // Secret is a secret without its value.

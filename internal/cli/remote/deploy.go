@@ -150,6 +150,16 @@ func announce(out io.Writer, built *daemon.Built) {
 	}
 }
 
+// noteOrphans says which messages nobody consumes now.
+func noteOrphans(c *cobra.Command, left []client.Orphans) {
+	talk := terminal.New(command.Stderr(c))
+	for _, r := range left {
+		if r.Messages != 0 {
+			talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
+		}
+	}
+}
+
 // orphaned says what becomes of a queue without a consumer.
 func orphaned(r client.Orphans) string {
 	switch {

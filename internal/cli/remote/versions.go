@@ -68,7 +68,7 @@ func Rollback() *cobra.Command {
 		Short: "Make an earlier version live again",
 		Long: `rollback makes VERSION live, a number or an id of runlot versions; without one
 it is the version that was live before. The version's queues come back with it:
-consumers that it does not have stop, and their messages stay.`,
+consumers that it does not have stop, and their messages stay: it says how many.`,
 		Example: "  runlot rollback\n  runlot rollback 12 --message \"12 was fine\"",
 		Args:    command.Args(0, 1, "version"),
 	}
@@ -84,7 +84,11 @@ consumers that it does not have stop, and their messages stay.`,
 		began = time.Now()
 		return c.api.Deploy(c.Context(), c.app, d)
 	}, func(c *call, done *client.Deployment) error {
-		return c.say("%s is back on version %d, in %s", c.app, done.Version.Number, span.Text(time.Since(began)))
+		if err := c.say("%s is back on version %d, in %s", c.app, done.Version.Number, span.Text(time.Since(began))); err != nil {
+			return err
+		}
+		noteOrphans(c.Command, done.Removed)
+		return nil
 	})
 }
 
@@ -151,12 +155,7 @@ consumes.`,
 			if _, err = fmt.Fprintf(command.Stdout(c), "Deleted %s\n", one.Name); err != nil {
 				return err
 			}
-			talk := terminal.New(command.Stderr(c))
-			for _, r := range done.Left {
-				if r.Messages != 0 {
-					talk.Printf("%s %s\n", talk.Paint(terminal.Yellow, "note:"), orphaned(r))
-				}
-			}
+			noteOrphans(c, done.Left)
 			return nil
 		},
 	}

@@ -17,7 +17,7 @@ func (n *Node) bound(a *App, m *app.Manifest) {
 	for _, used := range n.uses {
 		dialects[used.Database] = append(dialects[used.Database], used.Dialect)
 	}
-	for name, db := range n.databases {
+	for name, db := range n.databases.All() {
 		db.SetDailyOperations(n.o.Caps.Daily(name, dialects[name]))
 	}
 }

@@ -13,9 +13,7 @@ import (
 // Facts are what is known of the databases and of scheduled runs now. Nothing is asked of PostgreSQL.
 func (n *Node) Facts() *prometheus.Facts {
 	f := &prometheus.Facts{Runs: n.runs.Counts()}
-	n.mu.Lock()
-	databases := slices.SortedFunc(maps.Values(n.databases), func(a, b *database) int { return strings.Compare(a.name, b.name) })
-	n.mu.Unlock()
+	databases := slices.SortedFunc(maps.Values(n.databases.All()), func(a, b *database) int { return strings.Compare(a.name, b.name) })
 	for _, db := range databases {
 		f.Databases = append(f.Databases, db.facts(n.deadLetterQueues(db.name)))
 		if pools := db.pools.Load(); pools != nil {

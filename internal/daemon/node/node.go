@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/r2"
 	"github.com/runlot/runlot/internal/daemon/servers"
+	"github.com/runlot/runlot/internal/daemon/starts"
 	"github.com/runlot/runlot/internal/daemon/tracing"
 	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -101,10 +103,11 @@ type Node struct {
 	// runs counts the scheduled runs on their way to the observer.
 	runs    *numbers.Runs
 	inOrder *inorder.Recorder // nil otherwise
+	// databases are started outside of mu: one that another node holds takes its time to fail.
+	databases *starts.Group[*database]
 
 	mu         sync.Mutex
 	isolations map[string]*dispatch.Isolation // by app; guarded by mu
-	databases  map[string]*database           // by name; guarded by mu
 	holders    map[string]*App                // who consumes "database/queue"; guarded by mu
 	uses       map[*App]*app.Manifest         // what each app runs; guarded by mu
 }
@@ -113,7 +116,7 @@ type Node struct {
 func New(o Options) *Node {
 	n := &Node{
 		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), kv: kv.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
-		isolations: map[string]*dispatch.Isolation{}, databases: map[string]*database{}, holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
+		isolations: map[string]*dispatch.Isolation{}, databases: starts.New[*database](), holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
 	}
 	if o.Tracer == nil {
 		o.Tracer = trace.None
@@ -142,9 +145,7 @@ func New(o Options) *Node {
 
 // Stop ends the databases. Twice is fine.
 func (n *Node) Stop() {
-	n.mu.Lock()
-	databases := n.databases
-	n.mu.Unlock()
+	databases := n.databases.Close()
 	n.crons.Close()
 	for _, db := range databases {
 		db.Stop()
@@ -175,20 +176,20 @@ func (n *Node) databaseOf(ctx context.Context, m *app.Manifest) (*database, erro
 	if m.Database == "" {
 		return nil, nil //nolint:nilnil // an app without queues has no database, and that is no error
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if db := n.databases[m.Database]; db != nil {
+	db, err := n.databases.Get(ctx, m.Database, func(ctx context.Context) (*database, error) {
+		db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
+		db.told = n.o.Facts
+		db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
+		db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
+		if err := db.Start(ctx); err != nil {
+			return nil, err
+		}
 		return db, nil
+	})
+	if errors.Is(err, starts.ErrClosed) || errors.Is(err, starts.ErrGaveUp) {
+		return nil, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s is not in use yet", m.Database).WithHint("try again").WithCause(err)
 	}
-	db := newDatabase(m.Database, n.o.Log, n.o.Observer.Notice, n.opener(m.Database))
-	db.told = n.o.Facts
-	db.space = n.o.Caps.Space(m.Database, n.servers.Free(m.Database))
-	db.daily = n.o.Caps.Daily(m.Database, []queue.Dialect{m.Dialect})
-	if err := db.Start(ctx); err != nil {
-		return nil, err
-	}
-	n.databases[m.Database] = db
-	return db, nil
+	return db, err
 }
 
 // opener returns what opens the store of a database. The embedded server may have moved after a restart, and one of the
@@ -229,10 +230,8 @@ func (n *Node) isolation(appName string) *dispatch.Isolation {
 
 // Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.
 func (n *Node) Waiting(ctx context.Context, databaseName, queueName string) int64 {
-	n.mu.Lock()
-	db := n.databases[databaseName]
-	n.mu.Unlock()
-	if db == nil {
+	db, ok := n.databases.Find(databaseName)
+	if !ok {
 		return -1
 	}
 	return db.Waiting(ctx, queueName)

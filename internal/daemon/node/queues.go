@@ -15,9 +15,7 @@ import (
 
 // Databases implements reach.Queues.
 func (n *Node) Databases() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Sorted(maps.Keys(n.databases))
+	return slices.Sorted(maps.Keys(n.databases.All()))
 }
 
 var _ reach.Queues = (*Node)(nil)
@@ -25,10 +23,8 @@ var _ reach.Queues = (*Node)(nil)
 // Database implements reach.Queues. The broker is the one that serves now: after a loss of the database it ends, and the
 // next call returns its successor.
 func (n *Node) Database(ctx context.Context, databaseName string) (reach.Database, error) {
-	n.mu.Lock()
-	db := n.databases[databaseName]
-	n.mu.Unlock()
-	if db == nil {
+	db, ok := n.databases.Find(databaseName)
+	if !ok {
 		return reach.Database{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName).
 			WithHint("a database is there from the first deployment that names it")
 	}
@@ -53,9 +49,7 @@ func (n *Node) sendTo(ctx context.Context, databaseName, queueName string, draft
 
 // Series implements reach.Queues.
 func (n *Node) Series(databaseName string) *series.Recorder {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if db := n.databases[databaseName]; db != nil {
+	if db, ok := n.databases.Find(databaseName); ok {
 		return db.series
 	}
 	return nil

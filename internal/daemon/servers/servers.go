@@ -50,7 +50,7 @@ type Servers struct {
 
 	mu       sync.Mutex
 	embedded *cluster.Cluster // nil before it is first needed and while it is down; guarded by mu
-	used     map[string]bool  // databases on the URL for any database; guarded by mu
+	claimed  string           // the database on the URL for any one, "" before one was opened; guarded by mu
 	warned   map[string]bool  // warnings that were given about the user's servers; guarded by mu
 	versions []string         // of the servers in use, each once; guarded by mu
 
@@ -60,7 +60,7 @@ type Servers struct {
 
 // New returns servers of which none is running yet.
 func New(o Options) *Servers {
-	return &Servers{o: o, used: map[string]bool{}, warned: map[string]bool{}}
+	return &Servers{o: o, warned: map[string]bool{}}
 }
 
 // Open returns how to reach a database: one of the user's after it was judged fit, an embedded one made if it is new.
@@ -69,10 +69,14 @@ func (s *Servers) Open(ctx context.Context, name string) (Access, error) {
 		return s.own(ctx, name, url)
 	}
 	if url, ok := s.o.URLs[""]; ok {
-		if err := s.claim(name); err != nil {
+		if err := s.claim(name, false); err != nil {
 			return Access{}, err
 		}
-		return s.own(ctx, name, url)
+		a, err := s.own(ctx, name, url)
+		if err == nil {
+			err = s.claim(name, true)
+		}
+		return a, err
 	}
 	c, err := s.cluster(ctx)
 	if err != nil {
@@ -111,12 +115,14 @@ func (s *Servers) Control(ctx context.Context) (url string, err error) {
 	return a.OwnerURL(), nil
 }
 
-// claim takes the URL for any database for the first name that comes.
-func (s *Servers) claim(name string) error {
+// claim refuses the URL for any database to every name but the first that was opened, which an opened one becomes.
+func (s *Servers) claim(name string, opened bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used[name] = true
-	if len(s.used) > 1 {
+	if s.claimed == "" && opened {
+		s.claimed = name
+	}
+	if s.claimed != "" && s.claimed != name {
 		return fault.New(fault.Invalid, "database_url_ambiguous", "one --database-url cannot hold the databases of several names; %q is the second", name).
 			WithHint("give each its own: --database-url %s=postgres://…", name)
 	}

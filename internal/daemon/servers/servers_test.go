@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -70,6 +71,23 @@ func TestOwnDatabaseTakesOneName(t *testing.T) {
 	}
 	_, err := s.Open(t.Context(), "mail")
 	faulttest.Want(t, err, fault.Invalid, "database_url_ambiguous", "mail")
+	// The refusal leaves the first one alone, which is opened again whenever its connection was lost.
+	if _, err := s.Open(t.Context(), "shop"); err != nil {
+		t.Errorf("the first one after the refusal: %v", fault.Detail(err))
+	}
+}
+
+// TestAnOwnDatabaseThatWasNotOpenedIsFree: a first try that failed keeps no other name out.
+func TestAnOwnDatabaseThatWasNotOpenedIsFree(t *testing.T) {
+	s, _ := serversAt(map[string]string{"": clustertest.NewDatabase(t).OwnerURL()})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.Open(gone, "shop"); err == nil {
+		t.Fatal("opened without time")
+	}
+	if _, err := s.Open(t.Context(), "mail"); err != nil {
+		t.Error(fault.Detail(err))
+	}
 }
 
 func TestWarningsAboutAnOwnDatabaseAreGivenOnce(t *testing.T) {

@@ -21,12 +21,6 @@ import (
 // Author is who the events say made or revoked a token.
 const Author = "celld token"
 
-// The kinds of event.
-const (
-	eventCreated = "token.created"
-	eventRevoked = "token.revoked"
-)
-
 // Options say whose tokens they are.
 type Options struct {
 	// Data is the data folder of the celld.
@@ -112,7 +106,7 @@ func (t *Tokens) Create(ctx context.Context, name, role, appName string, expires
 	if err != nil {
 		return "", nil, err
 	}
-	return text, made, t.event(ctx, eventCreated, appName, map[string]string{"name": name, "role": role, "id": made.ID})
+	return text, made, t.event(ctx, deploy.EventTokenCreated, made)
 }
 
 // List returns every token, the oldest first.
@@ -120,13 +114,13 @@ func (t *Tokens) List(ctx context.Context) ([]access.Token, error) { return t.ke
 
 // Revoke makes a token worthless at once.
 func (t *Tokens) Revoke(ctx context.Context, id string) error {
-	if err := t.keeper.Revoke(ctx, id); err != nil {
+	was, err := t.keeper.Revoke(ctx, id)
+	if err != nil {
 		return err
 	}
-	return t.event(ctx, eventRevoked, "", map[string]string{"name": id})
+	return t.event(ctx, deploy.EventTokenRevoked, was)
 }
 
-func (t *Tokens) event(ctx context.Context, kind, appName string, detail map[string]string) error {
-	at := time.Now().UTC().Truncate(time.Microsecond)
-	return t.store.AddEvent(context.WithoutCancel(ctx), &deploy.Event{At: at, Kind: kind, App: appName, Author: Author, Detail: detail}, queue.KeptEvents)
+func (t *Tokens) event(ctx context.Context, kind string, of *access.Token) error {
+	return t.store.AddEvent(context.WithoutCancel(ctx), deploy.TokenEvent(kind, Author, of.ID, of.Name, string(of.Role), of.App), queue.KeptEvents)
 }

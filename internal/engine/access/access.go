@@ -120,8 +120,14 @@ func (k *Keeper) Create(ctx context.Context, name string, role Role, appName str
 // List returns every token, the oldest first.
 func (k *Keeper) List(ctx context.Context) ([]Token, error) { return k.store.Tokens(ctx) }
 
-// Revoke makes a token worthless at once.
-func (k *Keeper) Revoke(ctx context.Context, id string) error { return k.store.DeleteToken(ctx, id) }
+// Revoke makes a token worthless at once, and returns what it was.
+func (k *Keeper) Revoke(ctx context.Context, id string) (*Token, error) {
+	t, err := k.store.Token(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t, k.store.DeleteToken(ctx, id)
+}
 
 // Authenticate finds the token with this text. What is wrong with another is not told.
 func (k *Keeper) Authenticate(ctx context.Context, text string) (*Token, error) {

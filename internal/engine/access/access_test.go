@@ -57,7 +57,7 @@ func TestOnlyTheTextOpens(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Used.IsZero() {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if err := k.Revoke(t.Context(), made.ID); err != nil {
+	if was, err := k.Revoke(t.Context(), made.ID); err != nil || was.Name != made.Name {
 		t.Fatal(err)
 	}
 	if _, err := k.Authenticate(t.Context(), text); err == nil {

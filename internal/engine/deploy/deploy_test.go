@@ -276,6 +276,27 @@ func TestADeployTellsWhatLosesItsConsumer(t *testing.T) {
 	}
 }
 
+// TestAnotherKeyIsSaidAtTheStart: an app that has secrets does not run, the others do, and it runs when they are set again.
+func TestAnotherKeyIsSaidAtTheStart(t *testing.T) {
+	w := newWorld(t)
+	one := w.add("one")
+	_, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+old", "ann"))
+	w.must(w.PutSecret(t.Context(), "new", "TOKEN", "x", "ann"))
+	w.restart() // with a new key
+	err = w.Resume(t.Context())
+	if err == nil || !strings.Contains(fault.Detail(err), "secrets of new were stored with another key: TOKEN") ||
+		!strings.Contains(fault.Detail(err), "secrets of shop were stored with another key: KEY") {
+		t.Errorf("resumed with another key: %v", err)
+	}
+	if len(w.runner.running) != 0 {
+		t.Errorf("%v runs without its secret", w.runner.running)
+	}
+	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+new", "ann"))
+	w.runs("one+new")
+}
+
 func TestSecretsComeWithTheNextStart(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+early", "ann"))

@@ -186,6 +186,14 @@ func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
+	var was *app.Manifest
+	if a.Live != "" {
+		live, err := e.o.Store.Version(ctx, r.App, a.Live)
+		if err != nil {
+			return nil, err
+		}
+		was = live.Manifest
+	}
 	d := &Deployment{App: r.App, Version: v.ID, Action: cmp.Or(r.Action, ActionDeploy), Author: r.Author, Message: r.Message, Created: now()}
 	err = e.o.Runner.Switch(ctx, e.runnable(v), func(ctx context.Context) error { return e.o.Store.SetLive(ctx, d, a.Live) })
 	if err != nil {
@@ -200,6 +208,9 @@ func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		kind = EventRolledBack
 	}
 	e.note(ctx, kind, r.App, r.Author, about(v, "message", r.Message))
+	if was != nil {
+		d.Removed = e.orphans(ctx, was, v.Manifest)
+	}
 	return d, nil
 }
 
@@ -249,7 +260,7 @@ func (e *Engine) before(ctx context.Context, a *App) (string, error) {
 }
 
 // Resume makes the runner run every live version, after the start of the program. An app that cannot be resumed is left
-// out, and is in the error.
+// out, and is in the error, as are secrets that cannot be read.
 func (e *Engine) Resume(ctx context.Context) error {
 	apps, err := e.o.Store.Apps(ctx)
 	if err != nil {
@@ -257,6 +268,9 @@ func (e *Engine) Resume(ctx context.Context) error {
 	}
 	var problems []error
 	for i := range apps {
+		if err := e.lookAtSecrets(ctx, apps[i].Name); err != nil {
+			problems = append(problems, err)
+		}
 		if apps[i].Live == "" {
 			continue
 		}

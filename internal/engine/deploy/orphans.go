@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -39,8 +40,13 @@ func (e *Engine) others(appName string) []*app.Manifest {
 	return slices.DeleteFunc(slices.Clone(e.o.Runner.Running()), func(m *app.Manifest) bool { return m.Name == appName })
 }
 
+// countTime is how long the messages of orphans are counted, all together: a database that is away holds no deployment up.
+const countTime = 5 * time.Second
+
 // orphans are the queues of a live version that lose by it going: next is what comes in its place, nil for nothing.
 func (e *Engine) orphans(ctx context.Context, live, next *app.Manifest) []Orphans {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
 	if next == nil {
 		next = &app.Manifest{}
 	}

@@ -89,7 +89,17 @@ func TestWhatIsLeftOfQueues(t *testing.T) {
 	if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" || len(want) != len(got) {
 		t.Error(diff)
 	}
+	// The rollback loses what the deployment had brought, and says so too.
 	w.runner.manifests = []*app.Manifest{manifest("shop", "db", "jobs", "mail")}
+	back := w.deployManifest(manifest("shop", "db", "jobs", "mail post"))
+	if len(back) != 0 {
+		t.Errorf("a queue more orphans %+v", back)
+	}
+	d, err := w.deploy("", deploy.ActionRollback)
+	w.must(err)
+	if diff := cmp.Diff([]deploy.Orphans{{Queue: "post", Messages: 7}}, d.Removed); diff != "" {
+		t.Error(diff)
+	}
 	left, err := w.Delete(t.Context(), "shop", "ann", false)
 	w.must(err)
 	want = []deploy.Orphans{{Queue: "jobs", Messages: 7, Undeclared: true}, {Queue: "mail", Messages: 7}}

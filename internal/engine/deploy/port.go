@@ -60,6 +60,8 @@ type Deployment struct {
 	Action        Action
 	Author        string
 	Message       string
+	// Removed are the queues that lost by it, as of the moment behind the switch; an Engine fills it in, and no store keeps it.
+	Removed []Orphans
 }
 
 // Secret is a sealed secret of an app.
@@ -89,6 +91,8 @@ const (
 	EventDeleted       = "app.deleted"
 	EventSecretPut     = "secret.put"
 	EventSecretDeleted = "secret.deleted"
+	EventTokenCreated  = "token.created"
+	EventTokenRevoked  = "token.revoked"
 )
 
 // The kinds of event of queues. Sends and looks leave none.

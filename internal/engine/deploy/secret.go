@@ -2,9 +2,9 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -75,6 +75,26 @@ func (e *Engine) Secrets(ctx context.Context, appName string) ([]Secret, error) 
 	return e.o.Store.Secrets(ctx, appName)
 }
 
+// lookAtSecrets says which secrets of an app the key does not open: another one than they were stored with lies in its place.
+// The app runs again when they are set again, so that it is no reason to refuse anything.
+func (e *Engine) lookAtSecrets(ctx context.Context, appName string) error {
+	sealed, err := e.o.Store.Secrets(ctx, appName)
+	if err != nil {
+		return err
+	}
+	var shut []string
+	for i := range sealed {
+		if _, openErr := e.o.Sealer.Open(appName, sealed[i].Name, sealed[i].Sealed); openErr != nil {
+			shut, err = append(shut, sealed[i].Name), openErr
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	f := fault.From(err)
+	return fault.New(f.Kind, f.Code, "secrets of %s were stored with another key: %s", appName, strings.Join(shut, ", ")).WithHint("%s", f.Hint).WithCause(err)
+}
+
 // open returns the app's secrets in the clear.
 func (e *Engine) open(ctx context.Context, appName string) (map[string]string, error) {
 	sealed, err := e.o.Store.Secrets(ctx, appName)
@@ -84,7 +104,7 @@ func (e *Engine) open(ctx context.Context, appName string) (map[string]string, e
 	secrets := make(map[string]string, len(sealed))
 	for i := range sealed {
 		if secrets[sealed[i].Name], err = e.o.Sealer.Open(appName, sealed[i].Name, sealed[i].Sealed); err != nil {
-			return nil, fmt.Errorf("secret %s of %s: %w", sealed[i].Name, appName, err)
+			return nil, err // it names the secret and the app
 		}
 	}
 	return secrets, nil

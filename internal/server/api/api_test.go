@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -273,6 +274,17 @@ func TestWhoMayDoWhat(t *testing.T) {
 		t.Error(err)
 	}
 	w.code(w.admin.RevokeToken(ctx, made.ID), access.CodeTokenUnknown)
+	// Who made and who revoked it is known, and nothing of its text.
+	events, err = w.admin.Events(ctx, "", 0, 2)
+	if err != nil || len(events) != 2 {
+		t.Fatalf("%+v, %v", events, err)
+	}
+	for i, kind := range []string{deploy.EventTokenRevoked, deploy.EventTokenCreated} {
+		want := map[string]string{"id": made.ID, "name": "ci", "role": "read"}
+		if e := events[i]; e.Kind != kind || e.Author != "the admin" || !maps.Equal(e.Detail, want) {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
 }
 
 // raw makes a call as it is and returns the answer.

@@ -8,7 +8,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/internal/core/fault"
+	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
+	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 )
 
@@ -50,6 +53,7 @@ func (a *API) registerIdentity() {
 		if err != nil {
 			return nil, err
 		}
+		a.noteToken(ctx, deploy.EventTokenCreated, t)
 		return endpoint.Answer(client.CreatedToken{Token: wireToken(t), Text: text}), nil
 	})
 	endpoint.Call(a.door, access.Admin, huma.Operation{
@@ -59,8 +63,24 @@ func (a *API) registerIdentity() {
 		ID string `path:"id"`
 	},
 	) (*struct{}, error) {
-		return nil, a.o.Access.Revoke(ctx, in.ID)
+		was, err := a.o.Access.Revoke(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		a.noteToken(ctx, deploy.EventTokenRevoked, was)
+		return nil, nil //nolint:nilnil // a call without an answer
 	})
+}
+
+// noteToken records what was done to a token, where events are kept. What was done is done, so that a failure is the log's.
+func (a *API) noteToken(ctx context.Context, kind string, t *access.Token) {
+	if a.o.Versions == nil {
+		return
+	}
+	e := deploy.TokenEvent(kind, endpoint.Author(ctx), t.ID, t.Name, string(t.Role), t.App)
+	if err := a.o.Versions.AddEvent(context.WithoutCancel(ctx), e, queue.KeptEvents); err != nil {
+		a.o.Log.Error("an event was not recorded", "kind", kind, "token", t.ID, "error", fault.Detail(err))
+	}
 }
 
 func wireToken(t *access.Token) client.Token {

@@ -350,6 +350,6 @@ func (c *calls) describe(one *deploy.App, running map[string]Running) client.App
 func (c *calls) describeDeployment(d *deploy.Deployment) client.Deployment {
 	return client.Deployment{
 		ID: d.ID, Number: d.Number, App: d.App, Version: client.VersionRef{ID: d.Version, Number: d.VersionNumber}, Created: d.Created,
-		Action: string(d.Action), Author: d.Author, Message: d.Message, URLs: c.o.Instance.URLs(d.App),
+		Action: string(d.Action), Author: d.Author, Message: d.Message, URLs: c.o.Instance.URLs(d.App), Removed: wireOrphans(d.Removed),
 	}
 }

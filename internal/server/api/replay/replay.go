@@ -134,7 +134,10 @@ func (r *Replays) Middleware(ctx huma.Context, next func(huma.Context)) {
 	}
 }
 
-const codeKey = "idempotency_key"
+const (
+	codeKey     = "idempotency_key"
+	codeNotKept = "answer_not_kept"
+)
 
 // await answers as the call that is under way here does.
 func (r *Replays) await(ctx huma.Context, c *call, digest [sha256.Size]byte) {
@@ -168,7 +171,7 @@ func belongs() error {
 }
 
 func tooLarge() error {
-	return fault.New(fault.Conflict, "answer_not_kept", "the call with this Idempotency-Key was carried out, and its answer was too large to be kept").
+	return fault.New(fault.Conflict, codeNotKept, "the call with this Idempotency-Key was carried out, and its answer was too large to be kept").
 		WithHint("look at what it did; to do it once more, use a new key")
 }
 
@@ -190,7 +193,8 @@ func (r *Replays) again(ctx huma.Context, key reply.Key, known *reply.Call, dige
 		if r.o.Sealer != nil {
 			text, err := r.o.Sealer.Open("", sealedAs(key), answer)
 			if err != nil {
-				r.o.Refuse(ctx, err)
+				r.o.Refuse(ctx, fault.New(fault.Conflict, codeNotKept, "the call with this Idempotency-Key was carried out, and the key of the secrets that its answer was kept with is another one").
+					WithHint("look at what it did; to do it once more, use a new key").WithCause(err))
 				return
 			}
 			answer = []byte(text)

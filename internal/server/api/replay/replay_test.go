@@ -179,6 +179,12 @@ func TestAnswersOutliveTheProgram(t *testing.T) {
 	second := serve(t, replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"})
 	second.want(t, "after a restart", "ann", "k", ask(201, 0), 201, "secret 1", true, 0)
 	second.want(t, "too large, after a restart", "ann", "large", ask(200, queue.MaxReply), 409, "answer_not_kept", false, 0)
+	other, err := sealer.Open(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, replay.Options{Store: store.Replies(), Sealer: other, Node: "one"}).
+		want(t, "with another key", "ann", "k", ask(201, 0), 409, "answer_not_kept", false, 0)
 	// A program that ended under a call leaves it without an answer.
 	sql("UPDATE runlot_control.reply SET status = NULL, answer = NULL WHERE status = 201")
 	second.want(t, "cut off", "ann", "k", ask(201, 0), 409, "call_interrupted", false, 0)
