@@ -17,8 +17,8 @@ var wranglerCommands = area{"wrangler", []feature{
 	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Crons and consumers. Routes and custom domains are refused: an app is reached under its name."},
 	{name: "`delete`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "Without `--force`, a script that others depend on is refused."},
 	{
-		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `consumer add` and `remove`", of: "CJ", state: works,
-		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused: `purge` empties a queue.",
+		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `delete`, `consumer add` and `remove`", of: "CJ", state: works,
+		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused while a live version names the queue.",
 	},
 	{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
@@ -27,6 +27,6 @@ var wranglerCommands = area{"wrangler", []feature{
 	{name: "`kv` and `r2` commands, `tail`, `versions secret`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
-		note: "`queues.delete` and `queues.subscriptions` are refused.",
+		note: "`queues.subscriptions` is refused.",
 	},
 }}

@@ -32,6 +32,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/removals"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
@@ -143,6 +144,7 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
+	remover := &removals.Remover{Node: n, Operations: background}
 	counted := &numbers.APICalls{}
 	facts := func() *prometheus.Facts {
 		known := f.facts(s.Version)
@@ -151,7 +153,7 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(),
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(),
 		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
@@ -160,7 +162,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
