@@ -47,6 +47,12 @@ func (n *Node) sendTo(ctx context.Context, databaseName, queueName string, draft
 	return err
 }
 
+// DatabaseURL is how a database is reached, made if it is new.
+func (n *Node) DatabaseURL(ctx context.Context, databaseName string) (string, error) {
+	a, err := n.servers.Open(ctx, databaseName)
+	return a.URL, err
+}
+
 // Series implements reach.Queues.
 func (n *Node) Series(databaseName string) *series.Recorder {
 	if db, ok := n.databases.Find(databaseName); ok {
