@@ -26,7 +26,7 @@ var wranglerCommands = area{"wrangler", []feature{
 	},
 	{
 		name: "`queues subscription create`, `list`, `get`, `update` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerSubscriptions`",
-		note: "The one source that both wrangler and this server know is `workersBuilds.worker`, with the events of deployments. Dead letters are asked for over HTTP.",
+		note: "The one source that both wrangler and this server know is `workersBuilds.worker`, with the events of deployments. `runlot subscription` has them all.",
 	},
 	{name: "`kv` and `r2` commands, `tail`, `versions secret`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{

@@ -3,6 +3,7 @@ package subscribe
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -32,9 +33,14 @@ type Subscription struct {
 	Created, Modified time.Time
 }
 
+// Detail is what the record of a change to it says.
+func (s *Subscription) Detail() map[string]string {
+	return map[string]string{"subscription": s.ID, "name": s.Name, "source": s.Source.Type, "events": strings.Join(s.Events, ", ")}
+}
+
 // Unknown is the fault that there is no subscription of an id.
 func Unknown(id string) *fault.Error {
-	return fault.New(fault.NotFound, CodeUnknown, "there is no event subscription %s", id).WithHint("list them for their ids")
+	return fault.New(fault.NotFound, CodeUnknown, "there is no event subscription %s", id).WithHint("`runlot subscription list` lists them")
 }
 
 // Fact is something that was done to a script.

@@ -265,8 +265,7 @@ func (s *service) list(w http.ResponseWriter, c *wire.Call) error {
 
 // note records what was done.
 func (s *service) note(c *wire.Call, one *subscribe.Subscription, kind string) {
-	e := deploy.QueueEvent(kind, c.Token.App, c.Token.Name, one.Target.Database, one.Target.Queue,
-		map[string]string{"subscription": one.ID, "name": one.Name, "source": one.Source.Type, "events": strings.Join(one.Events, ", ")}, s.o.Running())
+	e := deploy.QueueEvent(kind, c.Token.App, c.Token.Name, one.Target.Database, one.Target.Queue, one.Detail(), s.o.Running())
 	if err := s.o.Events.AddEvent(wire.Finished(c), e, queue.KeptEvents); err != nil {
 		s.o.Log.Error("an event was not recorded", "kind", kind, "error", fault.Detail(err))
 	}
