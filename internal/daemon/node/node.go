@@ -122,7 +122,7 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, n.sendTo, o.Log)
+	n.r2 = r2.New(o.State, n.SendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)

@@ -23,9 +23,8 @@ import (
 // Node is what events need of a node.
 type Node interface {
 	Databases() []string
-	// Open makes sure that a database is in use, Database is what serves it then.
-	Open(ctx context.Context, database string) error
 	Database(ctx context.Context, database string) (reach.Database, error)
+	SendTo(ctx context.Context, database, queueName string, drafts []queue.Draft) error
 	// DatabaseURL is how a database is reached.
 	DatabaseURL(ctx context.Context, database string) (string, error)
 }
@@ -51,17 +50,9 @@ func (t targets) Exists(ctx context.Context, p subscribe.Place) error {
 	return err
 }
 
-// Send implements subscribe.Queues. A database that no app uses any more is opened for it.
+// Send implements subscribe.Queues.
 func (t targets) Send(ctx context.Context, p subscribe.Place, drafts []queue.Draft) error {
-	if err := t.Open(ctx, p.Database); err != nil {
-		return err
-	}
-	db, err := t.Database(ctx, p.Database)
-	if err != nil {
-		return err
-	}
-	_, err = db.Broker.Send(ctx, p.Queue, drafts)
-	return err
+	return t.SendTo(ctx, p.Database, p.Queue, drafts)
 }
 
 // notes implements subscribe.Deaths.
