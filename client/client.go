@@ -48,6 +48,11 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return c.caller.JSON(ctx, method, path, query, body, result)
 }
 
+// Call makes a call of the API that no method is for, as the packages below this one do.
+func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	return c.call(ctx, method, path, query, body, result)
+}
+
 // Whoami says whom the token belongs to.
 func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
 	return get[Whoami](ctx, c, "/v1/whoami", nil)

@@ -49,4 +49,9 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 		name: "`POST /queues/{id}/messages/ack`", of: "C", state: works, tests: "`TestLateAnswers`, `TestARestart`, `TestKillsUnderPullers`",
 		note: "An ack is good however late it comes, also after a restart and while another holds the message; a retry only while its lease holds. `warnings` say what was late, gone or foreign. At most 1,000 leases a call.",
 	},
+	{
+		name: "`POST`, `GET`, `PATCH`, `DELETE` of `/event_subscriptions/subscriptions`", of: "C", state: differs, tests: "`TestWranglerSubscriptions`, `TestSDK`",
+		note: "With pages, `queue_id`, `order` and `direction`. A source is `workers.script` with a `script_name` (or none, for all), `workersBuilds.worker` with a `worker_name`, or `queues.queue` with a `queue_id`. " +
+			"`PATCH` changes all but the source.",
+	},
 }}

@@ -24,9 +24,13 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
 		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
 	},
-	{name: "`kv` and `r2` commands, `tail`, `versions secret`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
+	{
+		name: "`queues subscription create`, `list`, `get`, `update` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerSubscriptions`",
+		note: "The one source that both wrangler and this server know is `workersBuilds.worker`, with the events of deployments. `runlot subscription` has them all.",
+	},
+	{name: "`kv` and `r2` commands, `tail`, `versions secret`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
-		note: "`queues.delete` and `queues.subscriptions` are refused.",
+		note: "`queues.delete` is refused.",
 	},
 }}

@@ -122,7 +122,7 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, n.sendTo, o.Log)
+	n.r2 = r2.New(o.State, n.SendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -134,10 +134,7 @@ func New(o Options) *Node {
 	n.runs = numbers.CountRuns(o.Observer)
 	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
-		scheduled.URL = func(ctx context.Context, database string) (string, error) {
-			a, err := n.servers.Open(ctx, database)
-			return a.URL, err
-		}
+		scheduled.URL = n.DatabaseURL
 	}
 	n.crons = crons.New(scheduled)
 	return n

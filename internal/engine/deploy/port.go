@@ -108,6 +108,10 @@ const (
 	EventConsumerRemoved = "consumer.removed"
 	EventMessagesDeleted = "messages.deleted"
 	EventMessagesRetried = "messages.retried"
+
+	EventSubscriptionCreated = "subscription.created"
+	EventSubscriptionChanged = "subscription.changed"
+	EventSubscriptionDeleted = "subscription.deleted"
 )
 
 // Codes of the faults of a Store.

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/notify"
 	"github.com/runlot/runlot/internal/engine/operations"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
@@ -19,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
+	"github.com/runlot/runlot/internal/server/api/subscriptions"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -38,6 +40,8 @@ type Options struct {
 	Operations *operations.Engine
 	// Outbox holds what operators are told.
 	Outbox notify.Outbox
+	// Subscriptions are the event subscriptions; nil has none.
+	Subscriptions *subscribe.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -79,6 +83,9 @@ func New(o Options) *API {
 		databases.Versions = o.Versions
 	}
 	d1.Register(a.door, databases)
+	if o.Subscriptions != nil {
+		subscriptions.Register(a.door, to, o.Subscriptions)
+	}
 	if o.Outbox != nil {
 		notices.Register(a.door, o.Outbox)
 	}

@@ -6,14 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/control/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/control/subscriptions"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 )
 
 // sourceMapKind marks the module that is the source map of the main module.
@@ -73,7 +77,7 @@ func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) err
 		return err
 	}
 	var number int32
-	err = s.write(ctx, func(q *query.Queries) error {
+	err = s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
 		if err := q.AddApp(ctx, query.AddAppParams{Name: v.App, CreatedAt: v.Created}); err != nil {
 			return err
 		}
@@ -92,6 +96,12 @@ func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) err
 			return err
 		}
 		if err := addModules(ctx, q, id, v.Bundle); err != nil {
+			return err
+		}
+		err = subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: subscribe.VersionUploaded, Script: v.App, At: v.Created, Payload: map[string]any{
+			"versionId": id.String(), "versionNumber": number, "author": v.Author, "message": v.Message,
+		}})
+		if err != nil {
 			return err
 		}
 		if number <= int32(keep) {
@@ -205,7 +215,7 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 		return err
 	}
 	var number, versionNumber int32
-	err = s.write(ctx, func(q *query.Queries) error {
+	err = s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
 		live, err := q.LockApp(ctx, d.App)
 		if missing(err) {
 			return unknownApp(d.App)
@@ -238,7 +248,17 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 		if err != nil {
 			return err
 		}
-		return q.SetLive(ctx, query.SetLiveParams{App: d.App, Version: &key, Since: &d.Created})
+		if err := q.SetLive(ctx, query.SetLiveParams{App: d.App, Version: &key, Since: &d.Created}); err != nil {
+			return err
+		}
+		event := subscribe.VersionDeployed
+		if d.Action == deploy.ActionRollback {
+			event = subscribe.VersionRolledBack
+		}
+		return subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: event, Script: d.App, At: d.Created, Payload: map[string]any{
+			"deploymentId": id.String(), "versionId": d.Version, "versionNumber": versionNumber, "previousVersionId": is,
+			"author": d.Author, "message": d.Message,
+		}})
 	})
 	if err != nil {
 		return err
@@ -266,7 +286,10 @@ func (s *Store) Deployments(ctx context.Context, appName string, number, count i
 
 // DeleteApp implements deploy.Store.
 func (s *Store) DeleteApp(ctx context.Context, name string) error {
-	return s.write(ctx, func(q *query.Queries) error {
+	return s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
+		if err := subscriptions.Forget(ctx, tx, name); err != nil {
+			return err
+		}
 		n, err := q.DeleteApp(ctx, name)
 		if err == nil && n == 0 {
 			return unknownApp(name)
@@ -274,6 +297,9 @@ func (s *Store) DeleteApp(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		return q.PruneBlobs(ctx)
+		if err := q.PruneBlobs(ctx); err != nil {
+			return err
+		}
+		return subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: subscribe.ScriptDeleted, Script: name, At: time.Now(), Payload: map[string]any{}})
 	})
 }

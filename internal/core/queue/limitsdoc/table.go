@@ -355,7 +355,7 @@ var sections = append([]section{
 		intro: "What celld keeps of its apps.",
 		limits: []limit{
 			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
-			{"KeptEvents", queue.KeptEvents, "events", "the disk: what was done, by whom"},
+			{"KeptEvents", queue.KeptEvents, eventsUnit, "the disk: what was done, by whom"},
 			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
 			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
 			{"MaxTokens", queue.MaxTokens, "tokens", "the database: API tokens"},
@@ -414,4 +414,4 @@ var sections = append([]section{
 			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
 		},
 	},
-}, stores...)
+}, append(stores, subscriptions)...)
