@@ -355,6 +355,7 @@ var sections = append([]section{
 		intro: "What celld keeps of its apps.",
 		limits: []limit{
 			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
+			{"OpenVersion", queue.OpenVersion, "", "one deployment of `wrangler` is one version: its crons and consumers come by calls behind the upload"},
 			{"KeptEvents", queue.KeptEvents, "events", "the disk: what was done, by whom"},
 			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
 			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
