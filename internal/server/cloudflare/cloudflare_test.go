@@ -248,7 +248,9 @@ func TestVersionsWithOtherSecrets(t *testing.T) {
 	w.patched(latest, token, `{"env":{"OLD":null}}`)
 	_, e := w.call("GET", scripts+"/shop/versions", token, "")
 	var versions struct {
-		Items []struct{ Resources struct{ Bindings []map[string]any } }
+		Items []struct {
+			Resources struct{ Bindings []map[string]any }
+		}
 	}
 	if err := json.Unmarshal(e.Result, &versions); err != nil {
 		t.Fatal(err)
