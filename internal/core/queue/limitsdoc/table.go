@@ -356,6 +356,7 @@ var sections = append([]section{
 		limits: []limit{
 			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
 			{"KeptEvents", queue.KeptEvents, eventsUnit, "the disk: what was done, by whom"},
+			{"OpenVersion", queue.OpenVersion, "", "one deployment of `wrangler` is one version: its crons and consumers come by calls behind the upload"},
 			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
 			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
 			{"MaxTokens", queue.MaxTokens, "tokens", "the database: API tokens"},
