@@ -16,15 +16,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// clearSQL deletes what is for queue $1 among the next $3 rows of the inbox behind $2.
-const clearSQL = `
-WITH looked AS MATERIALIZED (
-	SELECT id, queue_id FROM runlot_queue.inbox WHERE id > $2::bigint ORDER BY id LIMIT $3::bigint
-), gone AS (
-	DELETE FROM runlot_queue.inbox i USING looked l WHERE i.id = l.id AND l.queue_id = $1::int RETURNING octet_length(i.body) AS bytes
-)
-SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce((SELECT max(id) FROM looked), 0), (SELECT count(*) FROM looked) < $3::bigint FROM gone`
-
 // look reads in a transaction of its own that the server ends when it takes too long.
 func look[R any](ctx context.Context, s *Store, read func(q *query.Queries) ([]R, error)) (rows []R, err error) {
 	err = pgx.BeginTxFunc(ctx, s.readers, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/removal"
 	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -56,7 +57,7 @@ var statements = map[string]string{
 	stmtRange:  rangeSQL,
 	stmtReturn: returnSQL,
 	stmtUsage:  usage.Insert,
-	stmtClear:  clearSQL,
+	stmtClear:  removal.ClearInboxSQL,
 }
 
 // copyRows is the number of rows from which on COPY beats INSERT … SELECT unnest: it costs a second round trip and a parse,

@@ -129,6 +129,8 @@ var sections = append([]section{
 			{"DelayedCounted", queue.DelayedCounted, messages, "the database: those delayed that are counted for an overview of a queue; with more it says that it does not know"},
 			{"ReasonBytes", queue.ReasonBytes, bytesUnit, "the database: the text that a dead letter keeps of its last failure"},
 			{"OperateRows", queue.OperateRows, messages, "latency: one step of a purge or a redrive"},
+			{"RemoveTime", queue.RemoveTime, "", "the operator: how long the deletion of a queue waits for transactions that sent to it"},
+			{"RemoveLockTime", queue.RemoveLockTime, "", "sends and settlements: how long they wait for such a transaction, each time"},
 			{"OperateReadTime", queue.OperateReadTime, "", "the database: one read of an operator's call"},
 			{"FilterBytes", queue.FilterBytes, bytesUnit, "the database: the text of a filter of messages"},
 			{"FilterTerms", queue.FilterTerms, "terms", "the database: the same, in terms"},

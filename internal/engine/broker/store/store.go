@@ -139,6 +139,7 @@ const CodeOwnershipLost = "ownership_lost"
 type Store interface {
 	Account
 	Operations
+	Removal
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)
