@@ -39,9 +39,18 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "`queues subscription create`, `list`, `get`, `update` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerSubscriptions`",
 		note: "The one source that both wrangler and this server know is `workersBuilds.worker`, with the events of deployments. `runlot subscription` has them all.",
 	},
-	{name: "`kv` and `r2` commands, `tail`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
+	{
+		name: "`kv namespace create`, `list`, `rename` and `delete`, `kv key put`, `get`, `list` and `delete`, `kv bulk put`, `get` and `delete`, with `--remote`",
+		of:   "CJ", state: differs, tests: "`TestWranglerData`",
+		note: "The data that bindings see, at once. A namespace that a live version binds is not deleted. A bulk write is all or nothing.",
+	},
+	{name: "`r2` commands, `tail`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
 		note: "`queues.delete` is refused.",
+	},
+	{
+		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",
+		note: "Metadata of `values.update` is JSON as text: an object, which the package sends as a form with a part for each key, is refused.",
 	},
 }}

@@ -62,10 +62,6 @@ func Register(r *wire.Router, o Options) {
 		wire.Answer(w, map[string]string{"name": c.PathValue("bucket")})
 		return nil
 	})
-	r.Handle("GET "+wire.Account+"/storage/kv/namespaces", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
-		wire.List(w, c, []any{}) // asked for by a deletion
-		return nil
-	})
 }
 
 // known answers the same for every script that there is.
