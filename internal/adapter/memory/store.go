@@ -23,6 +23,7 @@ type Database struct {
 	byName  map[string]*messages
 	inbox   []inboxRow
 	account account
+	notes   []noted
 	owner   *tenure
 	// freed is closed and replaced when the owner lets go.
 	freed   chan struct{}

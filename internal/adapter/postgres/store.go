@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
 	"github.com/runlot/runlot/internal/adapter/postgres/search"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/adapter/postgres/undo"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -33,6 +34,7 @@ type Options struct {
 // Store keeps the messages of one PostgreSQL database. It implements store.Store.
 type Store struct {
 	*search.Searcher
+	*undo.Reader
 
 	config  *pgx.ConnConfig
 	node    string
@@ -71,6 +73,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, session.Classify(err)
 	}
+	s.Reader = undo.NewReader(s.readers)
 	s.Searcher, err = search.Open(ctx, config)
 	return s, err
 }

@@ -113,11 +113,11 @@ func (c *calls) registerMessages() {
 	}
 	choose("delete-messages", http.MethodDelete, "/messages", "Delete messages", eventDeleted,
 		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.Delete(ctx, queueName, ids)
+			return b.Delete(ctx, queueName, ids, "")
 		})
 	choose("retry-messages", http.MethodPost, "/messages/retry", "Make delayed messages visible now", eventRetried,
 		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.RetryNow(ctx, queueName, ids)
+			return b.RetryNow(ctx, queueName, ids, "")
 		})
 	c.registerSearch()
 	c.registerLong()
