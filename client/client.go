@@ -72,6 +72,11 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return c.send(ctx, method, path, query, "application/json", text, result)
 }
 
+// Call makes a call of the API that no method is for, as the packages below this one do.
+func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	return c.call(ctx, method, path, query, body, result)
+}
+
 // marshal writes a value as JSON, and bodies of messages in it as they are.
 func marshal(value any) ([]byte, error) {
 	var text bytes.Buffer

@@ -108,6 +108,7 @@ const (
 	EventConsumerRemoved = "consumer.removed"
 	EventMessagesDeleted = "messages.deleted"
 	EventMessagesRetried = "messages.retried"
+	EventUndone          = "messages.undone"
 )
 
 // Codes of the faults of a Store.
