@@ -130,14 +130,15 @@ func progress(op *client.Operation) string {
 	return fmt.Sprintf("%s %s, looked at %s", verbs[op.Kind], terminal.Plural(int(op.Done), "message"), terminal.Count(op.Looked))
 }
 
-// deletion and moving are verbs of the command and kinds of operation.
+// The kinds of operation; the first two are verbs of the command too.
 const (
 	deletion = "delete"
 	moving   = "redrive"
+	hurry    = "retry_now"
 )
 
 // verbs say what was done.
-var verbs = map[string]string{moving: "Moved", deletion: "Deleted", "retry_now": "Hurried"}
+var verbs = map[string]string{moving: "Moved", deletion: "Deleted", hurry: "Hurried"}
 
 // skips say why messages were left alone.
 var skips = map[string]string{
@@ -227,7 +228,7 @@ func choosing(f Chooser, verb, short, long, question string,
 				return err
 			}
 			if o.Filter != "" {
-				kind := map[string]string{deletion: deletion, "retry": "retry_now"}[verb]
+				kind := map[string]string{deletion: deletion, "retry": hurry}[verb]
 				return o.Run(c, api, &client.StartOperation{Kind: kind, Database: q.Database, Queue: q.Name}, question)
 			}
 			if verb == deletion {

@@ -74,7 +74,7 @@ func undoable(c *cobra.Command, api *client.Client, q *client.Queue, asJSON bool
 
 // undone says what became of messages, by what had been done to them.
 var undone = map[string]string{
-	deletion: "%s of %s came back\n", "retry_now": "%s of %s wait as long as before\n", moving: "%s came back to %s\n",
+	deletion: "%s of %s came back\n", hurry: "%s of %s wait as long as before\n", moving: "%s came back to %s\n",
 }
 
 func takeBack(ctx context.Context, c *cobra.Command, api *client.Client, q *client.Queue, id string, asJSON bool) error {
