@@ -118,6 +118,7 @@ const (
 	EventSubscriptionCreated = "subscription.created"
 	EventSubscriptionChanged = "subscription.changed"
 	EventSubscriptionDeleted = "subscription.deleted"
+	EventUndone              = "messages.undone"
 )
 
 // Codes of the faults of a Store.
