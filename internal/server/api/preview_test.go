@@ -22,7 +22,9 @@ func TestPreviews(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Send(ctx, "db", "jobs", []client.Draft{
-		{Body: json.RawMessage(`{"a":1}`)}, {Body: json.RawMessage(`{"a":"` + strings.Repeat("x", 100) + `"}`)}, {Body: long, ContentType: "text"},
+		{Body: json.RawMessage(`{"a":1}`)},
+		{Body: json.RawMessage(`{"a":"` + strings.Repeat("x", 100) + `"}`)},
+		{Body: long, ContentType: "text"},
 		{Body: json.RawMessage(`"AAECAwQFBgcICQoL"`), ContentType: "bytes"},
 	})
 	if err != nil {
