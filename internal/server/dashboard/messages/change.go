@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
@@ -204,7 +205,7 @@ func (v *View) dialogOfSend(d *Dialog) *Dialog {
 	d.Title, d.Verb, d.Text = "Send a message to "+v.Queue, "Send", "It is delivered like any other."
 	d.Inputs = []Input{
 		{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
-		{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}, Flag: "--text", Without: "json"},
+		{Name: "type", Label: "Format", Kind: "choice", Options: []string{kindJSON, kindText}, Flag: "--text", Without: kindJSON},
 		{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0", Flag: "--delay", Without: "0", Suffix: "s"},
 	}
 	d.Command = v.command("send") + " '{}'"
@@ -286,9 +287,14 @@ func (v *View) dialogOf(m *client.Message) *Dialog {
 		if m.Encoding != "base64" {
 			// The encoding says what the body is: that of another format, as v8, is JSON too.
 			body, _ := whole(m)
-			edit := Input{Name: "body", Label: "Body", Kind: "area", Value: body, Flag: "--body", Without: body, NoFlag: m.Encoding != "json"}
+			edit := Input{Name: "body", Label: "Body", Kind: "area", Flag: "--body", NoFlag: m.Encoding != kindJSON}
+			d.Fields["type"] = m.Encoding
+			if m.Encoding == kindText && !typeable(body) {
+				body, edit.Label, d.Fields["type"] = string(m.Body), "Body, a text written as a JSON string", kindQuoted
+			}
+			edit.Value, edit.Without = body, body
 			d.Inputs = append([]Input{edit}, d.Inputs...)
-			d.Fields["was"], d.Fields["type"] = body, m.Encoding
+			d.Fields["was"] = body
 		}
 	default:
 		return nil
@@ -420,17 +426,37 @@ func send(ctx context.Context, api *client.Client, database, queue string, form 
 	return "Sent a message to " + queue + ".", nil
 }
 
+// The kinds of body that a form has: JSON, a text, or a text written as a JSON string.
+const (
+	kindJSON   = "json"
+	kindText   = "text"
+	kindQuoted = "quoted"
+)
+
+// typeable reports whether a field of a form gives a text back as it is: lines end with a line feed there, and most control
+// characters have no place.
+func typeable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
 // draft is a body as the API takes it.
 func draft(body, kind string) (json.RawMessage, string, error) {
-	if kind == "json" {
+	if kind == kindQuoted {
+		var text string
+		if json.Unmarshal([]byte(body), &text) != nil {
+			return nil, "", invalid("the body is no JSON string: it begins and ends with a quote, and \\r is a carriage return")
+		}
+		return json.RawMessage(body), kindText, nil
+	}
+	if kind == kindJSON {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, []byte(body)); err != nil {
 			return nil, "", invalid("the body is no JSON: %s; send it as text, or mend it", err)
 		}
 		return compact.Bytes(), kind, nil
 	}
-	quoted, err := json.Marshal(body)
-	return quoted, "text", err
+	quoted, err := json.Marshal(sameLines(body))
+	return quoted, kindText, err
 }
 
 // sameLines is a text with the line feeds that it had before a form was sent.
