@@ -101,4 +101,3 @@ func (k *Looker) Bodies(ctx context.Context, queueID int32, seqs []int64, bytes 
 	}
 	return bodies, err
 }
-

@@ -110,7 +110,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, dead)}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
 	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
 	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes}
