@@ -70,7 +70,6 @@ func TestWranglerQueues(t *testing.T) {
 	}
 	count(t, "messages of the queue made anew", q.Unsettled, 0)
 	count(t, "its retention", q.RetentionSeconds, 4*24*3600)
-	h.refused("queues subscription list jobs", "event_subscriptions/subscriptions is not a call of this server", "7003")
 }
 
 // TestWranglerStores: KV, R2 and Durable Objects with their migrations come with an upload, and so do modules of text.

@@ -13,5 +13,5 @@ func TestSDK(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	has(t, "sdk.mjs", out, "create\n", "consumers.delete\n", "subscriptions.list\n")
+	has(t, "sdk.mjs", out, "create\n", "consumers.delete\n", "subscriptions.list\n", "subscriptions.delete\n")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
 	"github.com/runlot/runlot/internal/engine/broker/storetest/removaltest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/undotest"
 )
 
 func TestContract(t *testing.T) {
@@ -33,4 +34,5 @@ func TestContract(t *testing.T) {
 	}
 	storetest.Run(t, open)
 	removaltest.Run(t, open)
+	undotest.Run(t, open)
 }

@@ -296,6 +296,13 @@ func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 				return fmt.Errorf("a message cannot move to seq %d of queue %d", m.To.Seq, m.To.Queue)
 			}
 		}
+		s.db.note(change)
+		for i := range change.Return {
+			s.db.back(&change.Return[i])
+		}
+		for i := range change.Forget {
+			s.db.forget(&change.Forget[i])
+		}
 		for _, k := range change.Delete {
 			if q := s.db.numbered(k.Queue); q != nil {
 				q.remove(k.Seq)

@@ -25,6 +25,7 @@ type Database struct {
 	held    map[string]int
 	inbox   []inboxRow
 	account account
+	notes   []noted
 	owner   *tenure
 	// freed is closed and replaced when the owner lets go.
 	freed   chan struct{}

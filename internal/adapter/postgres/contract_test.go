@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
 	"github.com/runlot/runlot/internal/engine/broker/storetest/removaltest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/undotest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -108,4 +109,5 @@ func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 	}
 	storetest.Run(t, open)
 	removaltest.Run(t, open)
+	undotest.Run(t, open)
 }
