@@ -10,6 +10,13 @@ type Batch struct {
 	Metrics Metrics
 }
 
+// Acked names a message that a handler is done with.
+type Acked struct {
+	ID ID
+	// Attempt is the delivery that it was acked in, counted from 1.
+	Attempt int
+}
+
 // CheckDecisions checks that decisions are those of a batch, in its order.
 func CheckDecisions(batch *Batch, decisions []Decision) error {
 	const code = "decisions_mismatch"

@@ -226,8 +226,17 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-// count adds up the decisions, which are in the order of their messages, and notes what was not simply acked.
+// count adds up the decisions, which are in the order of their messages, and notes what became of each.
 func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
+	acked := 0
+	for i := range decisions {
+		if decisions[i].Verdict == queue.Ack {
+			acked++
+		}
+	}
+	if acked > 0 {
+		r.Acks = make([]queue.Acked, 0, acked)
+	}
 	for i := range decisions {
 		spent := decisions[i].Failures > messages[i].Failures
 		if decisions[i].Verdict != queue.Ack {
@@ -238,6 +247,7 @@ func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
+			r.Acks = append(r.Acks, queue.Acked{ID: messages[i].ID, Attempt: messages[i].Attempts()})
 		case queue.Retry:
 			if spent {
 				r.Retried++

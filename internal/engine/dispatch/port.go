@@ -88,8 +88,10 @@ type Record struct {
 	Error    *Exception
 	Reason   string
 	Warnings []string
-	// Fates are the messages that were not simply acked, in the order of the batch.
+	// Fates are the messages that were not simply acked, and Acks those that were, both in the order of the batch. Nobody
+	// changes them.
 	Fates []Fate
+	Acks  []queue.Acked
 }
 
 // Fate is what a batch meant for one message that was not simply acked.
