@@ -181,6 +181,9 @@ func Batch(database string, r *ledger.Record) client.Batch {
 		f := &r.Fates[i]
 		b.Fates = append(b.Fates, client.Fate{ID: f.ID.String(), Kind: string(f.Kind), Attempt: f.Attempt, DelaySeconds: f.Delay.Seconds()})
 	}
+	for _, a := range r.Acks {
+		b.Acks = append(b.Acks, client.Fate{ID: a.ID.String(), Kind: string(ledger.Acked), Attempt: a.Attempt})
+	}
 	for i := range r.Lines {
 		b.Lines = append(b.Lines, client.LogLine{Time: r.Lines[i].Time.UTC(), Level: r.Lines[i].Level, Text: r.Lines[i].Text})
 	}
