@@ -64,8 +64,9 @@ type Message struct {
 	Sent     time.Time `json:"sent"`
 	// Visible is from when on it may be delivered.
 	Visible time.Time `json:"visible"`
-	// Leased is since when it is in flight.
+	// Leased is since when it is in flight, and Lease by whom; nil in another state, or while that is not known yet.
 	Leased *time.Time `json:"leased,omitempty"`
+	Lease  *Lease     `json:"lease,omitempty"`
 	// Format is how the body was sent.
 	Format string `json:"format,omitempty" enum:"json,text,bytes,v8"`
 	// Size is that of the body, in bytes.
@@ -78,6 +79,19 @@ type Message struct {
 	Reason string `json:"reason,omitempty"`
 	// Settled is how it left its queue; nil while it is there.
 	Settled *Settled `json:"settled,omitempty"`
+}
+
+// Lease is who is at work on a message.
+type Lease struct {
+	// App, Version and Delivery are the handler's, and Delivery the call of it, which the record of the batch has too. They are ""
+	// for who pulled it over HTTP.
+	App      string `json:"app,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Delivery string `json:"delivery,omitempty"`
+	// Messages is the size of the batch.
+	Messages int `json:"messages"`
+	// Until is when the lease ends at the latest: the message is delivered again then.
+	Until time.Time `json:"until"`
 }
 
 // Settled is how a message left its queue.

@@ -38,6 +38,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	delivery := &Delivery{ID: d.newID(), Batch: c.batch}
 	ctx, cancel := context.WithTimeoutCause(working, d.consumer.HandlerTime, errHandlerTime)
 	start := time.Now()
+	d.lane.Held(c.batch, &queue.Holder{App: d.app, Version: c.version, Delivery: delivery.ID, Until: start.Add(d.consumer.HandlerTime)})
 	result, err := c.runtime.Deliver(ctx, delivery)
 	duration := time.Since(start)
 	e := d.judge(ctx, delivery, result, err)

@@ -86,7 +86,7 @@ func describe(out *terminal.Output, m *client.Message) {
 	case m.State == "delayed":
 		state = fmt.Sprintf("delayed until %s, in %s", remote.Clock(m.Visible), span.Text(time.Until(m.Visible).Round(time.Second)))
 	case m.State == "in_flight" && m.Leased != nil:
-		state = "in flight since " + remote.Clock(*m.Leased)
+		state = "in flight since " + remote.Clock(*m.Leased) + ", " + remote.Ago(*m.Leased)
 	case m.Settled != nil:
 		state = m.Settled.As + " at " + remote.Clock(m.Settled.At) + ", " + remote.Ago(m.Settled.At)
 	}
@@ -95,6 +95,13 @@ func describe(out *terminal.Output, m *client.Message) {
 		{"State", state},
 		{"Sent", remote.Clock(m.Sent) + ", " + remote.Ago(m.Sent)},
 		{"Attempts", strconv.Itoa(m.Attempts)},
+	}
+	if l := m.Lease; l != nil {
+		who := "pulled over HTTP"
+		if l.App != "" {
+			who = fmt.Sprintf("version %.8s of %s, in a batch of %d; delivery %s", l.Version, l.App, l.Messages, l.Delivery)
+		}
+		lines = append(lines, [2]string{"Held by", who}, [2]string{"Lease", "until " + remote.Clock(l.Until)})
 	}
 	if m.Losses > 0 {
 		lines = append(lines, [2]string{"Lost", fmt.Sprintf("%d times in a row its process died", m.Losses)})

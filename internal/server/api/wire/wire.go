@@ -70,6 +70,9 @@ func Message(m *operate.Message) client.Message {
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
 	out.Leased = moment(m.LeasedAt)
+	if h := m.Holder; h != nil {
+		out.Lease = &client.Lease{App: h.App, Version: h.Version, Delivery: h.Delivery, Messages: m.Batch, Until: h.Until.UTC()}
+	}
 	out.Encoding, out.Body = encode(m.Format, m.Body)
 	return out
 }
