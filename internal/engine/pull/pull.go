@@ -77,6 +77,7 @@ func (e *Engine) pull(ctx context.Context, c *queue.Consumer, r Request) ([]Mess
 	for i, h := range holds {
 		m := h.message()
 		l := lease{id: m.ID, seq: m.Seq, term: e.term, delivery: h.delivery}
+		h.q.lane.Held(h.batch, &queue.Holder{Until: time.Unix(0, h.end)})
 		list[i] = Message{Message: m, Lease: l.text(e.o.Key, c.Queue)}
 	}
 	return list, nil

@@ -35,8 +35,11 @@ type Message struct {
 	SentAt   time.Time
 	// VisibleAt is from when on it may be delivered: the send time, or the end of its delay.
 	VisibleAt time.Time
-	// LeasedAt is since when it is in flight; zero in another state.
+	// LeasedAt is since when it is in flight, with how many in its batch, and who has it, where that is known; zero in another
+	// state.
 	LeasedAt time.Time
+	Batch    int
+	Holder   *queue.Holder
 	Format   queue.Format
 	// Size is that of the body, in bytes. Body has less where only its beginning was asked for.
 	Size int
@@ -143,9 +146,9 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 	if err != nil {
 		return nil, err
 	}
-	flying := map[int64]time.Time{}
+	flying := map[int64]backlog.Flight{}
 	for _, f := range q.InFlight() {
-		flying[f.Seq] = f.Since
+		flying[f.Seq] = f
 	}
 	list := make([]Message, 0, len(heads))
 	for i := range heads {
@@ -161,8 +164,8 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 		if h.VisibleAt > 0 {
 			m.VisibleAt = time.UnixMilli(h.VisibleAt)
 		}
-		if since, ok := flying[h.Seq]; ok {
-			m.State, m.LeasedAt = InFlight, since
+		if f, ok := flying[h.Seq]; ok {
+			m.State, m.LeasedAt, m.Batch, m.Holder = InFlight, f.Since, f.Batch, f.Holder
 		} else if m.VisibleAt.After(now) {
 			m.State = Delayed
 		}
