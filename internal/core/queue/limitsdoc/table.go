@@ -127,7 +127,7 @@ var sections = append([]section{
 			{"PeekBytes", queue.PeekBytes, bytesUnit, "memory: bodies of one such page"},
 			{"OperateIDs", queue.OperateIDs, messages, "memory: those that one call of an operator names"},
 			{"DelayedCounted", queue.DelayedCounted, messages, "the database: those delayed that are counted for an overview of a queue; with more it says that it does not know"},
-			{"ReasonBytes", queue.ReasonBytes, bytesUnit, "the database: the text that a dead letter keeps of its last failure"},
+			{"ReasonBytes", queue.ReasonBytes, bytesUnit, "the database: the text that a dead letter, or a message that comes again, keeps of its last failure"},
 			{"OperateRows", queue.OperateRows, messages, "latency: one step of a purge or a redrive"},
 			{"RemoveTime", queue.RemoveTime, "", "the operator: how long the deletion of a queue waits for transactions that sent to it"},
 			{"RemoveLockTime", queue.RemoveLockTime, "", "sends and settlements: how long they wait for such a transaction, each time"},
