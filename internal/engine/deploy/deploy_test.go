@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
+var errHeld = errors.New("another node has its queues")
+
 // runner is a runtime that writes down what runs: "app@number SECRET=value".
 type runner struct {
 	mu      sync.Mutex
@@ -31,6 +34,8 @@ type runner struct {
 	at func()
 	// refuse fails Check, start fails the start, after fails what comes behind the commit.
 	refuse, start, after error
+	// held is how many starts fail from now on.
+	held atomic.Int64
 	// manifests are what runs beside the app shop, and waiting the messages of queues that have not 7.
 	manifests []*app.Manifest
 	waiting   map[string]int64
@@ -43,6 +48,9 @@ func (r *runner) Check(context.Context, *deploy.Version) ([]string, error) {
 func (r *runner) Switch(ctx context.Context, v *deploy.Runnable, commit func(context.Context) error) error {
 	if r.start != nil {
 		return r.start
+	}
+	if r.held.Add(-1) >= 0 {
+		return errHeld
 	}
 	if r.at != nil {
 		r.at()
@@ -323,4 +331,41 @@ func TestSecretsComeWithTheNextStart(t *testing.T) {
 			t.Errorf("the secret %q is accepted", name)
 		}
 	}
+}
+
+// TestAnAppThatWasLeftOutComesBack by itself, once what held it is over; one that is deployed or deleted meanwhile is left alone.
+func TestAnAppThatWasLeftOutComesBack(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.deploy(w.add("one"), deploy.ActionDeploy)
+	w.must(err)
+	leaveOut := func(failures int64) {
+		t.Helper()
+		w.restart()
+		w.runner.held.Store(failures)
+		if err := w.Resume(t.Context()); !errors.Is(err, errHeld) {
+			t.Fatalf("resumed: %v", err)
+		}
+	}
+	leaveOut(2)
+	w.Revive(t.Context())
+	w.runs("one")
+	w.runner.at = func() { t.Error("what runs is resumed again") }
+	w.Revive(t.Context())
+
+	leaveOut(1)
+	_, err = w.deploy(w.add("two"), deploy.ActionDeploy)
+	w.must(err)
+	w.runner.at = func() { t.Error("what was deployed is resumed") }
+	w.Revive(t.Context())
+	w.runs("two")
+
+	// A stop ends the tries.
+	leaveOut(1_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.Revive(ctx)
+
+	_, err = w.Delete(t.Context(), "shop", "ann", true)
+	w.must(err)
+	w.Revive(t.Context())
 }

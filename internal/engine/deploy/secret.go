@@ -64,6 +64,7 @@ func (e *Engine) changeSecrets(ctx context.Context, appName, kind, name, author 
 		return fault.New(fault.From(err).Kind, "secret_restart", "the secret is stored, but version %d did not start with it, and goes on as it was: %s",
 			live.Number, fault.From(err).Error()).WithCause(err)
 	}
+	e.left(appName, false)
 	return nil
 }
 
