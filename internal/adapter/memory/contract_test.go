@@ -7,7 +7,12 @@ import (
 	"github.com/runlot/runlot/internal/adapter/memory"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/lookup"
 )
+
+func TestLookupContract(t *testing.T) {
+	lookup.Run(t, func(*testing.T) store.Store { return memory.NewDatabase().Open() })
+}
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {

@@ -18,6 +18,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/lookup"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -58,6 +59,10 @@ func (d *database) connect(t *testing.T) *pgx.Conn {
 func (d *database) app(t *testing.T) *pgx.Conn { return clustertest.Connect(t, d.access.AppURL()) }
 
 func TestStoreContract(t *testing.T) { storeContract(t, newDatabase) }
+
+func TestLookupContract(t *testing.T) {
+	lookup.Run(t, func(t *testing.T) store.Store { return newDatabase(t).open(t) })
+}
 
 func TestStoreContractOnTheOldestServer(t *testing.T) {
 	dir := clustertest.Version15(t)
