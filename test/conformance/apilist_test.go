@@ -35,7 +35,7 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 	{name: "`GET /queues/{id}/consumers`, `GET /queues/{id}/consumers/{id}`", of: "C", state: works, tests: "`TestAQueueIsDescribed`"},
 	{
 		name: "`POST`, `PUT`, `DELETE` of consumers that are a script", of: "C", state: works, tests: "`TestWorkerConsumers`, `TestPullAcrossARestart`",
-		note: "The change is a new version of the script with the code of the live one: a rollback takes it back, and the next deployment replaces it by what its configuration says. The script and the queue are of one database.",
+		note: "The change is a new version of the script with the code of the live one, or belongs to the live one for five minutes from its upload through this API: a rollback takes it back, and the next deployment replaces it by what its configuration says. The script and the queue are of one database.",
 	},
 	{
 		name: "`POST`, `PUT`, `DELETE` of consumers of the type `http_pull`", of: "C", state: works, tests: "`TestPullConsumer`",

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/removal"
+	"github.com/runlot/runlot/internal/adapter/postgres/undo"
 	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -56,7 +58,7 @@ var statements = map[string]string{
 	stmtRange:  rangeSQL,
 	stmtReturn: returnSQL,
 	stmtUsage:  usage.Insert,
-	stmtClear:  clearSQL,
+	stmtClear:  removal.ClearInboxSQL,
 }
 
 // copyRows is the number of rows from which on COPY beats INSERT … SELECT unnest: it costs a second round trip and a parse,
@@ -124,7 +126,7 @@ func undoAppend(rows []store.Row, entry *store.Usage) func(ctx context.Context, 
 
 // Apply carries a change out in one transaction and one round trip.
 func (s *Store) Apply(ctx context.Context, change *store.Change) error {
-	if len(change.Delete)+len(change.Retry)+len(change.Move) == 0 {
+	if len(change.Delete)+len(change.Retry)+len(change.Move)+len(change.Return)+len(change.Forget) == 0 {
 		return nil
 	}
 	return s.settle(ctx, func(ctx context.Context, w *writer) error { return w.apply(ctx, change) })
@@ -133,7 +135,12 @@ func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 func (w *writer) apply(ctx context.Context, change *store.Change) error {
 	f := &w.frame
 	f.reset()
+	aside, err := undo.Of(w.conn.TypeMap(), change)
+	if err != nil {
+		return err
+	}
 	return w.pipeline(ctx, func(p *pgconn.Pipeline) {
+		aside.Send(p)
 		for keys := range f.byQueue(change.Delete) {
 			p.SendQueryPrepared(stmtDelete, f.deleteParams(keys), binaryFormat, nil)
 		}

@@ -168,7 +168,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, holder: holder}, ready)

@@ -165,6 +165,9 @@ func (n *Node) Runtime() *workerd.Runtime { return n.runtime }
 // D1 are the node's D1 databases.
 func (n *Node) D1() *d1.Databases { return n.d1 }
 
+// KV are the node's KV namespaces.
+func (n *Node) KV() *kv.Namespaces { return n.kv }
+
 // ControlURL is how the database of what is known of the apps is reached.
 func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
 

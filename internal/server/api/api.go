@@ -21,6 +21,7 @@ import (
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
 	"github.com/runlot/runlot/internal/server/api/subscriptions"
+	"github.com/runlot/runlot/internal/server/api/undo"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -76,6 +77,7 @@ func New(o Options) *API {
 	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
 	background.Register(a.door, to, o.Operations)
+	undo.Register(a.door, to)
 	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}

@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/cloudflare/d1"
+	"github.com/runlot/runlot/internal/server/cloudflare/kv"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 	"github.com/runlot/runlot/internal/server/cloudflare/subscriptions"
 	"github.com/runlot/runlot/internal/server/cloudflare/upload"
@@ -30,6 +31,7 @@ type Options struct {
 	Subscriptions *subscribe.Engine
 	// EncodeD1 writes results of D1 as JSON, for each statement its rows as objects, and its meta.
 	EncodeD1 func(results []core.Result) []byte
+	KV       kv.Namespaces
 	// Compile makes a manifest of the text of a configuration file; env is an environment of a wrangler file, or "".
 	Compile func(file string, text []byte, env string) (*app.Manifest, []string, error)
 	// Subdomain is what stands between the name of an app and ".workers.dev" where wrangler prints its address.
@@ -55,6 +57,7 @@ func New(o Options) *API {
 	d1.Register(a.Router, d1.Options{Databases: o.D1, Encode: o.EncodeD1, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	found := queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
 	subscriptions.Register(a.Router, subscriptions.Options{Engine: o.Subscriptions, Queues: found, Events: o.Versions, Running: o.Queues.Manifests, Log: o.Log})
+	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	return a
 }
 

@@ -30,6 +30,10 @@ const (
 	CodeD1        = "7500"
 	CodeD1Exists  = "7502"
 	CodeD1Unknown = "7404"
+	// CodeKVUnknown: there is no KV namespace of the id. CodeKVExists: there is one of the title. CodeKVKey: it has no such key.
+	CodeKVUnknown = "10013"
+	CodeKVExists  = "10014"
+	CodeKVKey     = "10009"
 )
 
 // Codes of Cloudflare.
@@ -60,7 +64,7 @@ type envelope struct {
 	Errors   []problem `json:"errors"`
 	Messages []string  `json:"messages"`
 	Result   any       `json:"result"`
-	Info     *info     `json:"result_info,omitempty"`
+	Info     any       `json:"result_info,omitempty"`
 }
 
 // info is the place of a page in its list.
@@ -107,6 +111,19 @@ func List[T any](w http.ResponseWriter, c *Call, all []T) {
 		Success: true, Errors: []problem{}, Messages: []string{}, Result: part,
 		Info: &info{Page: page, PerPage: perPage, Count: len(part), TotalCount: total, TotalPages: (total + perPage - 1) / perPage},
 	})
+}
+
+// After is the place in its list of a stretch that was asked for by a cursor.
+type After struct {
+	// Count is how many there are in it.
+	Count int `json:"count"`
+	// Cursor asks for what follows; "" when nothing does.
+	Cursor string `json:"cursor"`
+}
+
+// Stretch answers with a stretch of a list; place is an After, or more of the same.
+func Stretch(w http.ResponseWriter, result, place any) {
+	send(w, http.StatusOK, &envelope{Success: true, Errors: []problem{}, Messages: []string{}, Result: result, Info: place})
 }
 
 // number reads a query parameter that counts from 1.
