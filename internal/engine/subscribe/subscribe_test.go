@@ -34,11 +34,12 @@ type world struct {
 	// refuse are the queues that take nothing; crash fails the calls that forget what was done.
 	refuse map[Place]bool
 	crash  bool
+	gone   map[Place]bool
 	sent   map[Place][]string
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, notes: map[string][]Death{}, watched: map[string][]string{}, refuse: map[Place]bool{}, sent: map[Place][]string{}}
+	return &world{t: t, notes: map[string][]Death{}, watched: map[string][]string{}, refuse: map[Place]bool{}, gone: map[Place]bool{}, sent: map[Place][]string{}}
 }
 
 func (w *world) start() *Engine {
@@ -156,6 +157,12 @@ func (w *world) Exists(_ context.Context, p Place) error {
 		return fault.New(fault.NotFound, queue.CodeQueueNotFound, "there is no queue %s", p.Queue)
 	}
 	return nil
+}
+
+func (w *world) Gone(_ context.Context, p Place) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone[p]
 }
 
 func (w *world) Send(_ context.Context, p Place, drafts []queue.Draft) error {
@@ -292,6 +299,37 @@ func TestWhatIsNotToldAnyMore(t *testing.T) {
 			t.Errorf("behind the last one %v is watched", got)
 		}
 		e.Stop()
+	})
+}
+
+// TestSubscriptionsGoWithTheirQueues: with the one that is told, and with the one that they are about.
+func TestSubscriptionsGoWithTheirQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		e := w.start()
+		defer e.Stop()
+		for _, s := range []*Subscription{dead("a", "jobs", "told"), dead("b", "other", "told"), dead("c", "jobs", "away")} {
+			w.must(e.Create(t.Context(), s))
+		}
+		left := func(want ...string) {
+			t.Helper()
+			e.Wake()
+			synctest.Wait()
+			all, err := e.List(t.Context())
+			w.must(err)
+			got := make([]string, len(all))
+			for i := range all {
+				got[i] = all[i].Name
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		left("a", "b", "c")
+		w.gone[at("away")] = true
+		left("a", "b")
+		w.gone[at("jobs")] = true
+		left("b")
 	})
 }
 
