@@ -177,6 +177,13 @@ func (w *world) Send(_ context.Context, p Place, drafts []queue.Draft) error {
 	return nil
 }
 
+// with changes the world while an engine is at work in it.
+func (w *world) with(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
 // die leaves notes of dead letters of the queue jobs, which is watched.
 func (w *world) die(n int) {
 	const from = "jobs"
@@ -220,14 +227,14 @@ func TestDeadLettersAreTold(t *testing.T) {
 		e := w.start()
 		w.must(e.Create(t.Context(), dead("a", "jobs", "told")))
 		w.must(e.Create(t.Context(), dead("b", "jobs", "away")))
-		w.refuse[at("away")] = true
+		w.with(func() { w.refuse[at("away")] = true })
 		w.die(queue.EventLetters + 1)
 		e.Wake()
 		synctest.Wait()
 		if got := w.got(at("told")); len(got) != 2 || !strings.HasPrefix(got[0], Mark) {
 			t.Errorf("told %d messages: %.200v", len(got), got)
 		}
-		w.refuse[at("away")] = false
+		w.with(func() { w.refuse[at("away")] = false })
 		time.Sleep(queue.EventRetryMax)
 		synctest.Wait()
 		if got := w.got(at("away")); len(got) != 2 {
@@ -242,13 +249,13 @@ func TestDeadLettersAreTold(t *testing.T) {
 		}
 		// Killed between the sending and the note of it.
 		w.got(at("away"))
-		w.crash = true
+		w.with(func() { w.crash = true })
 		w.die(1)
 		e.Wake()
 		synctest.Wait()
 		e.Stop()
 		before := w.got(at("told"))
-		w.crash = false
+		w.with(func() { w.crash = false })
 		e = w.start()
 		synctest.Wait()
 		if after := w.got(at("told")); len(before) == 0 || len(after) == 0 {
@@ -282,7 +289,7 @@ func TestWhatIsNotToldAnyMore(t *testing.T) {
 		}
 		s.Enabled = true
 		w.must(e.Update(t.Context(), s))
-		w.refuse[at("told")] = true
+		w.with(func() { w.refuse[at("told")] = true })
 		w.die(1)
 		e.Wake()
 		time.Sleep(queue.EventAge + queue.EventRetryMax)
@@ -326,9 +333,9 @@ func TestSubscriptionsGoWithTheirQueues(t *testing.T) {
 			}
 		}
 		left("a", "b", "c")
-		w.gone[at("away")] = true
+		w.with(func() { w.gone[at("away")] = true })
 		left("a", "b")
-		w.gone[at("jobs")] = true
+		w.with(func() { w.gone[at("jobs")] = true })
 		left("b")
 	})
 }
