@@ -64,6 +64,15 @@ func (c *Client) RetryMessages(ctx context.Context, database, queue string, ids 
 	return post[Chosen](ctx, c, queueAt(database, queue, "messages", "retry"), &MessageIDs{ids})
 }
 
+// DeleteQueue deletes a queue that no running app names, with all that it holds.
+func (c *Client) DeleteQueue(ctx context.Context, database, queue string) (*DeletedQueue, error) {
+	var gone DeletedQueue
+	if err := c.call(ctx, http.MethodDelete, queueAt(database, queue), nil, nil, &gone); err != nil {
+		return nil, err
+	}
+	return &gone, nil
+}
+
 // Pause stops the delivery of a queue until Resume.
 func (c *Client) Pause(ctx context.Context, database, queue string) error {
 	return c.call(ctx, http.MethodPost, queueAt(database, queue, "pause"), nil, nil, nil)

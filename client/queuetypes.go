@@ -138,6 +138,12 @@ type Chosen struct {
 	Undo string `json:"undo,omitempty"`
 }
 
+// DeletedQueue is what a queue held that was deleted.
+type DeletedQueue struct {
+	Messages int64 `json:"messages"`
+	Bytes    int64 `json:"bytes"`
+}
+
 // Retention is how long the messages of a queue stay unsettled.
 type Retention struct {
 	// Seconds of 0 give the consumer its say again.

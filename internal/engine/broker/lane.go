@@ -64,7 +64,7 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		} else {
 			s.err = queue.CheckDecisions(batch, decisions)
 		}
-		err = l.settles.add(s)
+		err = l.settles.Add(s)
 		return err == nil && s.err == nil
 	})
 	if err != nil {

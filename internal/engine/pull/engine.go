@@ -135,9 +135,16 @@ func (e *Engine) Stop() {
 }
 
 // Close ends the leases of a queue, as when it has no consumer over HTTP any more.
-func (e *Engine) Close(queueName string) {
+func (e *Engine) Close(queueName string) { e.close(queueName, nil) }
+
+// close ends the leases of a queue, if it is still the one that is given; nil is any.
+func (e *Engine) close(queueName string, only *pulled) {
 	e.mu.Lock()
 	q := e.queues[queueName]
+	if only != nil && q != only {
+		e.mu.Unlock()
+		return
+	}
 	delete(e.queues, queueName)
 	if q != nil {
 		for _, h := range q.held {

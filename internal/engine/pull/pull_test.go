@@ -382,3 +382,31 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+// TestTheQueueIsDeleted: who waits is told, leases are good for nothing, and a queue made anew under the name is pulled from.
+func TestTheQueueIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.send("1")
+		old := r.pull(1, time.Hour)
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := r.e.Pull(t.Context(), &r.consumer, pull.Request{Size: 1, Visibility: time.Hour, Wait: time.Hour})
+			waiting <- err
+		}()
+		synctest.Wait()
+		_, err := r.b.RemoveQueue(t.Context(), "a", nil)
+		r.check(err)
+		if err := <-waiting; fault.KindOf(err) != fault.NotFound {
+			t.Errorf("who waits is told %v", err)
+		}
+		r.check(r.b.Declare(t.Context(), []string{"a"}))
+		r.send("2")
+		d := r.ack(old[0].Lease)
+		warned(t, &d, 1, 0, map[string]string{old[0].Lease: "no longer in the queue"})
+		r.want(r.pull(10, time.Hour), "2 1")
+		if n := r.left("a"); n != 1 {
+			t.Errorf("the queue made anew holds %d messages", n)
+		}
+	})
+}

@@ -38,7 +38,7 @@ type Message struct {
 	// LeasedAt is since when it is in flight; zero in another state.
 	LeasedAt time.Time
 	Format   queue.Format
-	// Size is that of Body, in bytes.
+	// Size is that of the body, in bytes. Body has less where only its beginning was asked for.
 	Size int
 	Body []byte
 	// Source is the queue that a dead letter came from, and Reason why its last delivery there failed; "" where it is not
@@ -84,7 +84,7 @@ func (k *Looker) Message(ctx context.Context, queueName string, id queue.ID) (Me
 	if err != nil {
 		return Message{}, err
 	}
-	messages, err := k.messages(ctx, q, heads, time.Now())
+	messages, err := k.messages(ctx, q, heads, time.Now(), 0)
 	switch {
 	case err != nil:
 		return Message{}, err
@@ -129,8 +129,9 @@ func (k *Looker) Find(ctx context.Context, q *backlog.Queue, ids []queue.ID) ([]
 	return kept, nil
 }
 
-// messages adds to heads what a person wants to know. Those that were settled meanwhile are left out.
-func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.Head, now time.Time) ([]Message, error) {
+// messages adds to heads what a person wants to know, and the first bytes of their bodies, 0 for all. Those that were settled
+// meanwhile are left out.
+func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.Head, now time.Time, bytes int) ([]Message, error) {
 	if len(heads) == 0 {
 		return nil, nil
 	}
@@ -138,7 +139,7 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 	for i := range heads {
 		seqs[i] = heads[i].Seq
 	}
-	bodies, err := k.store.Bodies(ctx, q.ID, seqs)
+	bodies, err := k.store.Bodies(ctx, q.ID, seqs, bytes)
 	if err != nil {
 		return nil, err
 	}

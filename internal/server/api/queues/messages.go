@@ -36,6 +36,8 @@ func (c *calls) registerMessages() {
 		Filter string `query:"filter" maxLength:"2000" doc:"Only those that match: state:delayed age>5m attempts>=2 size>1k source:jobs reason:text body.user.id:42 \"text\" -term."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+
+		Preview int `query:"preview" minimum:"0" maximum:"131072" doc:"At most so many bytes of each body, 0 for all. One that is cut is a text or base64, and shorter than its size."`
 	},
 	) (*endpoint.Body[client.Messages], error) {
 		db, err := c.r.Open(ctx, &in.Path)
@@ -43,9 +45,9 @@ func (c *calls) registerMessages() {
 			return nil, err
 		}
 		if in.Filter != "" {
-			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit})
+			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
 		}
-		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit})
+		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
 		if err != nil {
 			return nil, err
 		}

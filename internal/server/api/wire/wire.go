@@ -70,8 +70,25 @@ func Message(m *operate.Message) client.Message {
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
 	out.Leased = moment(m.LeasedAt)
-	out.Encoding, out.Body = encode(m.Format, m.Body)
+	out.Encoding, out.Body = encode(m.Format, whole(m))
 	return out
+}
+
+// whole is a body without the character that was cut at its end, where only its beginning was read.
+func whole(m *operate.Message) []byte {
+	b := m.Body
+	if len(b) == m.Size || m.Format != queue.JSON && m.Format != queue.Text {
+		return b
+	}
+	for cut := len(b); cut > 0 && cut > len(b)-utf8.UTFMax; cut-- {
+		if utf8.RuneStart(b[cut-1]) {
+			if !utf8.FullRune(b[cut-1:]) {
+				return b[:cut-1]
+			}
+			break
+		}
+	}
+	return b
 }
 
 // encode shows a body in the way that reads best: what was sent as JSON or as text as it is, unless it is none.

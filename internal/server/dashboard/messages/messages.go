@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/preview"
 	"github.com/runlot/runlot/internal/server/dashboard/jsontree"
 )
 
@@ -23,8 +24,9 @@ import (
 const (
 	Rows       = 50
 	Operations = 5
-	// previewRunes is how much of a body a list shows.
+	// previewRunes is how much of a body a list shows, and previewBytes how much of it is read for that.
 	previewRunes = 140
+	previewBytes = 4 * previewRunes
 	// dumpBytes is how much of a body of bytes is shown.
 	dumpBytes = 16 << 10
 )
@@ -108,15 +110,14 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, dead)}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
 	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
-	var page *client.Messages
-	if peeks {
-		page, err = v.API.Peek(ctx, v.Database, v.Queue, state, cursor, Rows)
-	} else {
-		page, err = v.API.Search(ctx, v.Database, v.Queue, filter, cursor, Rows)
+	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes}
+	if !peeks {
+		look.State, look.Filter = "", filter
 	}
+	page, err := preview.Messages(ctx, v.API, v.Database, v.Queue, &look)
 	if e, ok := errors.AsType[*client.Error](err); ok && filter != "" && e.Status == http.StatusBadRequest {
 		data["Problem"], data["Asks"], c.Found.Failed = e.Error(), v.asksOfNone(), true
 		return c, nil
@@ -135,7 +136,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	}
 	for i := range page.Items {
 		m := &page.Items[i]
-		c.Found.Rows = append(c.Found.Rows, Row{ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: preview(m), Chosen: slices.Contains(ids, m.ID), May: v.May})
+		c.Found.Rows = append(c.Found.Rows, Row{ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: beginning(m), Chosen: slices.Contains(ids, m.ID), May: v.May})
 	}
 	if page.Next != "" {
 		c.Found.Next = v.Here("cursor", page.Next)
@@ -278,8 +279,8 @@ func whole(m *client.Message) (body, language string) {
 	return dump, "bytes"
 }
 
-// preview is the beginning of a body, in one line.
-func preview(m *client.Message) string {
+// beginning is that of a body, in one line.
+func beginning(m *client.Message) string {
 	s := strings.ToValidUTF8(text(m), "\uFFFD")
 	if m.Encoding == "base64" {
 		raw, _ := base64.StdEncoding.DecodeString(s)
@@ -287,7 +288,10 @@ func preview(m *client.Message) string {
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > previewRunes {
-		s = string([]rune(s)[:previewRunes]) + "…"
+		return string([]rune(s)[:previewRunes]) + "…"
+	}
+	if m.Size > previewBytes {
+		s += "…"
 	}
 	return s
 }
