@@ -132,7 +132,7 @@ func Run(ctx context.Context, s *Settings) error {
 	defer closeEvents()
 	facts.Tell(events)
 	versions := subscriptions.Records{Store: store, Waker: events}
-	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
+	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}, out: map[string]outside{}}
 	defer f.stop()
 	engine := deploy.New(deploy.Options{Store: versions, Runner: f, Sealer: seal, Log: s.Log})
 	keeper := access.New(store)
@@ -173,7 +173,7 @@ func Run(ctx context.Context, s *Settings) error {
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -274,6 +274,7 @@ type doors struct {
 	operators        http.Handler
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
+	engine           *deploy.Engine
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -298,6 +299,8 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	}
 	parking, stopParking := context.WithCancel(ctx)
 	wg.Go(func() { d.fleet.park(parking) })
+	var reviving sync.WaitGroup
+	reviving.Go(func() { d.engine.Revive(parking) })
 	notify(s, daemon.SdNotifyReady)
 	s.Ready(ready)
 	var err error
@@ -310,6 +313,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")
 	stopParking()
+	reviving.Wait() // an app is resumed or stopped, and not both at a time
 	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
 	var stopping sync.WaitGroup

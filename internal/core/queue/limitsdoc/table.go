@@ -247,6 +247,7 @@ var sections = append([]section{
 			{"PingEvery", queue.PingEvery, "", "the queue: the watchdog's rhythm"},
 			{"PingTime", queue.PingTime, "", "a busy process: how long the watchdog waits for one answer"},
 			{"PingMisses", queue.PingMisses, "answers in a row", "the queue: missed, they end a process that is stuck in a loop"},
+			{"ResumeAtOnce", queue.ResumeAtOnce, "apps", "the start: apps that celld brings back at a time"},
 			{"RestartFirst", queue.RestartFirst, "", "the machine: the first wait before a dead process starts again"},
 			{"RestartMax", queue.RestartMax, "", "the same: the longest wait"},
 			{"HeapMiB", queue.HeapMiB, mebibytes, "the machine's memory: the V8 heap of one worker process"},
