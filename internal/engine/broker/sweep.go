@@ -44,6 +44,8 @@ func (b *Broker) sweepLoop() {
 			}
 		case <-expiry.C:
 			expiry.Reset(b.Sweep())
+		case <-b.Left():
+			expiry.Reset(0)
 		}
 	}
 }
