@@ -29,4 +29,8 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
 		note: "`queues.delete` and `queues.subscriptions` are refused.",
 	},
+	{
+		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: differs, tests: "`TestGoSDK`",
+		note: "The same. It has no method for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
+	},
 }}
