@@ -47,6 +47,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == nodeCommand {
 		exit(runNode(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == celldCommand {
+		exit(runCelld(os.Args[2:]))
+	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
 		os.Exit(2)
@@ -150,6 +153,7 @@ type group struct {
 var groups = []group{
 	{[]string{"engine", "recorded", "watched", "paged", "bare", "river", "graphile"}, (*bench).engineRates},
 	{[]string{"workers", "workers-one", "workers-memory", "workerd"}, (*bench).workerRates},
+	{[]string{"celld", "celld-paged", "page"}, (*bench).deployed},
 	{[]string{"single", "single-workerd", "disk"}, (*bench).singleRates},
 	{[]string{"latency-engine", "latency-workers"}, (*bench).latencies},
 	{[]string{"backlog"}, (*bench).backlogs},

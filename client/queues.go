@@ -1,11 +1,8 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -94,67 +91,26 @@ func (c *Client) Redrive(ctx context.Context, database, queue string, r *Redrive
 	return c.follow(ctx, queueAt(database, queue, "redrive"), r, progress)
 }
 
-// maxLine is the longest line of progress, in bytes.
-const maxLine = 1 << 20
-
 // follow makes a call whose answer is lines of progress. It is made once: whether a call without an answer had an effect
 // is not known.
 func (c *Client) follow(ctx context.Context, path string, body any, progress func(Progress)) (*Progress, error) {
-	text, err := marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	u := *c.base
-	u.Path += path
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	r.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(r)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, c.unreachable(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, maxLine)
-	if response.StatusCode >= http.StatusBadRequest {
-		lines.Scan()
-		return nil, failure(response.StatusCode, lines.Bytes())
-	}
-	for lines.Scan() {
+	var done *Progress
+	err := c.caller.Follow(ctx, path, body, func(text []byte) (over bool, err error) {
 		var line ProgressLine
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return nil, &Error{Code: "answer_invalid", Message: "the server's answer cannot be read"}
+		if err := json.Unmarshal(text, &line); err != nil {
+			return false, &Error{Code: "answer_invalid", Message: "the server's answer cannot be read"}
 		}
 		switch {
 		case line.Error != nil:
-			return nil, line.Error
+			return false, line.Error
 		case line.Done != nil:
-			return line.Done, nil
+			done = line.Done
 		case line.Progress != nil && progress != nil:
 			progress(*line.Progress)
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return nil, &Error{
-		Code: "answer_cut", Message: "the server's answer ends before the work does",
-		Hint: "what was done stays done; look at the queue and call again",
-	}
-}
-
-// unreachable is the error for a server that gave no answer.
-func (c *Client) unreachable(err error) *Error {
-	return &Error{
-		Code: "server_unreachable", Message: fmt.Sprintf("%s does not answer: %s", c.base, reason(err)),
-		Hint: "is celld running there? Name another with --server URL",
-	}
+		return done != nil, nil
+	})
+	return done, err
 }
 
 // Batches returns a page of batches, newest first.

@@ -134,6 +134,8 @@ type Chosen struct {
 	InFlight  []string `json:"in_flight"`
 	Unchanged []string `json:"unchanged"`
 	Missing   []string `json:"missing"`
+	// Undo is the name under which it can be undone for an hour; "" where nothing was done.
+	Undo string `json:"undo,omitempty"`
 }
 
 // Retention is how long the messages of a queue stay unsettled.
@@ -172,6 +174,8 @@ type Progress struct {
 	Missing []string `json:"missing,omitempty"`
 	// ID is that of the new message when a redrive replaced a body.
 	ID string `json:"id,omitempty"`
+	// Undo is the name under which a redrive that moved something can be undone for an hour.
+	Undo string `json:"undo,omitempty"`
 }
 
 // ProgressLine is one line of the answer to a purge or a redrive: progress, and at the end done or an error.

@@ -56,7 +56,6 @@ func TestWranglerQueues(t *testing.T) {
 	h.wrangler("queues purge jobs --force", "Purged Queue 'jobs'")
 	h.empty("jobs")
 	h.refused("queues delete jobs", "cannot be deleted", "wrangler queues purge jobs")
-	h.refused("queues subscription list jobs", "event_subscriptions/subscriptions is not a call of this server", "7003")
 }
 
 // TestWranglerStores: KV, R2 and Durable Objects with their migrations come with an upload, and so do modules of text.

@@ -17,7 +17,7 @@ func TestSDK(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	has(t, "sdk.mjs", out, "create\n", "consumers.delete\n", "subscriptions.list\n")
+	has(t, "sdk.mjs", out, "create\n", "consumers.delete\n", "subscriptions.list\n", "subscriptions.delete\n")
 }
 
 // buildTime bounds the build of a program over Cloudflare's Go package, which is large.

@@ -14,6 +14,8 @@ import (
 // messages are those of one queue. The database's lock guards them.
 type messages struct {
 	info store.QueueInfo
+	// removed is set when the queue is gone; its messages are left to Scrap.
+	removed bool
 	// ready holds the messages with VisibleAt 0 in order of Seq; one with Queue 0 is gone. live counts the others, and
 	// hint is where the last search ended: the next one often goes on from there.
 	ready []store.Row
@@ -213,7 +215,7 @@ func (s *Store) Append(ctx context.Context, rows []store.Row, usage *store.Usage
 	return s.write(ctx, "Append", func() error {
 		for i := range rows {
 			q := s.db.numbered(rows[i].Queue)
-			if q == nil {
+			if q == nil || q.removed {
 				return fmt.Errorf("there is no queue %d", rows[i].Queue)
 			}
 			if q.has(rows[i].Seq) {
@@ -290,9 +292,16 @@ func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int
 func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 	return s.write(ctx, "Apply", func() error {
 		for _, m := range change.Move {
-			if q := s.db.numbered(m.To.Queue); q == nil || q.has(m.To.Seq) && s.db.has(m.From) {
+			if q := s.db.numbered(m.To.Queue); q == nil || q.removed || q.has(m.To.Seq) && s.db.has(m.From) {
 				return fmt.Errorf("a message cannot move to seq %d of queue %d", m.To.Seq, m.To.Queue)
 			}
+		}
+		s.db.note(change)
+		for i := range change.Return {
+			s.db.back(&change.Return[i])
+		}
+		for i := range change.Forget {
+			s.db.forget(&change.Forget[i])
 		}
 		for _, k := range change.Delete {
 			if q := s.db.numbered(k.Queue); q != nil {

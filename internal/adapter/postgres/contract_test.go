@@ -18,6 +18,8 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/removaltest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/undotest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
@@ -79,7 +81,7 @@ func TestStoreContractOnTheOldestServer(t *testing.T) {
 }
 
 func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
-	storetest.Run(t, func(t *testing.T) storetest.Subject {
+	open := func(t *testing.T) storetest.Subject {
 		d := newDatabase(t)
 		app := d.app(t)
 		return storetest.Subject{
@@ -104,5 +106,8 @@ func storeContract(t *testing.T, newDatabase func(*testing.T) *database) {
 				}
 			},
 		}
-	})
+	}
+	storetest.Run(t, open)
+	removaltest.Run(t, open)
+	undotest.Run(t, open)
 }

@@ -62,7 +62,7 @@ else those of the celld of the last login.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
 	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), retention(), usage(), batches(), batch(),
-		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Operations(&choice{}))
+		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Undo(&choice{}), bulk.Operations(&choice{}))
 	return c
 }
 

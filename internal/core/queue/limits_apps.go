@@ -204,6 +204,9 @@ const (
 const (
 	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.
 	KeptVersions = 100
+	// OpenVersion is how long after its upload a version takes in what its author declares by calls of their own, as wrangler
+	// does with crons and consumers.
+	OpenVersion = 5 * time.Minute
 	// KeptEvents is how many events are kept; the oldest go first.
 	KeptEvents = 10_000
 	// MaxDeployMessage is the longest message of a version or a deployment, in characters.

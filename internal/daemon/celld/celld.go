@@ -34,6 +34,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/pulls"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
@@ -104,9 +105,10 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	facts := &subscriptions.Facts{Facts: told}
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -125,9 +127,13 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer holder.Release()
+	events, closeEvents := subscriptions.New(store, n, account, s.Log)
+	defer closeEvents()
+	facts.Tell(events)
+	versions := subscriptions.Records{Store: store, Waker: events}
 	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
 	defer f.stop()
-	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
+	engine := deploy.New(deploy.Options{Store: versions, Runner: f, Sealer: seal, Log: s.Log})
 	keeper := access.New(store)
 	ready := Ready{Public: "http://" + public.Addr().String(), Operator: "http://" + operator.Addr().String(), Apps: where.url(placeholder)}
 	if ready.TokenFile, err = firstToken(ctx, keeper, data); err != nil {
@@ -138,21 +144,23 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	events.Start()
+	defer events.Stop()
 	background, err := bulk.Start(ctx, store, n, store, s.Log)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
 	counted := &numbers.APICalls{}
-	facts := func() *prometheus.Facts {
+	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
 		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(),
-		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
 	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
@@ -160,7 +168,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)

@@ -122,7 +122,7 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, n.sendTo, o.Log)
+	n.r2 = r2.New(o.State, n.SendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -134,10 +134,7 @@ func New(o Options) *Node {
 	n.runs = numbers.CountRuns(o.Observer)
 	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
-		scheduled.URL = func(ctx context.Context, database string) (string, error) {
-			a, err := n.servers.Open(ctx, database)
-			return a.URL, err
-		}
+		scheduled.URL = n.DatabaseURL
 	}
 	n.crons = crons.New(scheduled)
 	return n
@@ -167,6 +164,9 @@ func (n *Node) Runtime() *workerd.Runtime { return n.runtime }
 
 // D1 are the node's D1 databases.
 func (n *Node) D1() *d1.Databases { return n.d1 }
+
+// KV are the node's KV namespaces.
+func (n *Node) KV() *kv.Namespaces { return n.kv }
 
 // ControlURL is how the database of what is known of the apps is reached.
 func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }

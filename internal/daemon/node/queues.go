@@ -37,14 +37,28 @@ func (n *Node) Database(ctx context.Context, databaseName string) (reach.Databas
 	return reach.Database{Broker: b, Records: db.records}, nil
 }
 
-// sendTo sends messages that are no app's, to a database that an app uses.
-func (n *Node) sendTo(ctx context.Context, databaseName, queueName string, drafts []queue.Draft) error {
+// SendTo sends messages that are no app's, within queue.SendTimeout. A database that is there and that no app uses is opened for
+// it; none is made. Faults: those of Database, and of a send.
+func (n *Node) SendTo(ctx context.Context, databaseName, queueName string, drafts []queue.Draft) error {
+	ctx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
+	defer cancel()
+	if _, inUse := n.databases.Find(databaseName); !inUse && (n.o.Store != nil || n.servers.Known(databaseName)) {
+		if err := n.Open(ctx, databaseName); err != nil {
+			return err
+		}
+	}
 	db, err := n.Database(ctx, databaseName)
 	if err != nil {
 		return err
 	}
 	_, err = db.Broker.Send(ctx, queueName, drafts)
 	return err
+}
+
+// DatabaseURL is how a database is reached, made if it is new.
+func (n *Node) DatabaseURL(ctx context.Context, databaseName string) (string, error) {
+	a, err := n.servers.Open(ctx, databaseName)
+	return a.URL, err
 }
 
 // Series implements reach.Queues.

@@ -298,13 +298,13 @@ func TestDeleteAndRetryNow(t *testing.T) {
 		flying, _ := next(t, l, 1, 0)
 		ids := r.ids("a", "0", "2", "d1", "d2", "1")
 		stranger := queue.NewID(1, 2)
-		got, err := r.b.RetryNow(t.Context(), "a", append(ids, stranger))
+		got, err := r.b.RetryNow(t.Context(), "a", append(ids, stranger), "")
 		check(t, err)
 		want := operate.Chosen{Done: 2, InFlight: ids[:1], Unchanged: []queue.ID{ids[4], ids[1]}, Missing: []queue.ID{stranger}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("retry now (-want +got):\n%s", diff)
 		}
-		got, err = r.b.Delete(t.Context(), "a", append(r.ids("a", "0", "2", "d2"), stranger))
+		got, err = r.b.Delete(t.Context(), "a", append(r.ids("a", "0", "2", "d2"), stranger), "")
 		check(t, err)
 		want = operate.Chosen{Done: 2, InFlight: ids[:1], Missing: []queue.ID{stranger}}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -319,7 +319,7 @@ func TestDeleteAndRetryNow(t *testing.T) {
 		wantBodies(t, some, "d3")
 		ack(t, l, batch)
 		nothing(t, l)
-		_, err = r.b.Delete(t.Context(), "a", make([]queue.ID, queue.OperateIDs+1))
+		_, err = r.b.Delete(t.Context(), "a", make([]queue.ID, queue.OperateIDs+1), "")
 		wantFault(t, err, fault.Limit, operate.CodeTooManyIDs)
 		if n, _ := r.db.Size(); n != 0 {
 			t.Errorf("%d messages are left", n)
@@ -344,8 +344,11 @@ func TestRefusedVerbChangesNothing(t *testing.T) {
 			return memory.Fault{}
 		})
 		for name, verb := range map[string]func() error{
-			"delete":    func() error { _, err := r.b.Delete(t.Context(), "a", r.ids("a", "1", "2", "5", "late")); return err },
-			"retry now": func() error { _, err := r.b.RetryNow(t.Context(), "a", r.ids("a", "late")); return err },
+			"delete": func() error {
+				_, err := r.b.Delete(t.Context(), "a", r.ids("a", "1", "2", "5", "late"), "x")
+				return err
+			},
+			"retry now": func() error { _, err := r.b.RetryNow(t.Context(), "a", r.ids("a", "late"), "x"); return err },
 			"redrive": func() error {
 				_, err := r.b.Redrive(t.Context(), "a", operate.RedriveOptions{To: "b"})
 				return err
@@ -392,7 +395,7 @@ func TestReadUnderAVerb(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() {
-			_, err := r.b.Delete(t.Context(), "a", ids)
+			_, err := r.b.Delete(t.Context(), "a", ids, "")
 			done <- err
 		}()
 		time.Sleep(100 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // operate does what an operator may do until ctx ends.
@@ -123,7 +124,10 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 		if s.intN(2) == 0 {
 			s.bulk(ctx, queueName, operate.BulkOptions{Kind: operate.BulkRetryNow, IDs: ids})
 		} else {
-			_, _ = b.RetryNow(ctx, queueName, ids)
+			action := undo.NewAction()
+			if _, err := b.RetryNow(ctx, queueName, ids, action); err == nil && s.intN(2) == 0 {
+				_, _ = b.Undo(ctx, queueName, action, nil)
+			}
 		}
 		done()
 		return
@@ -134,12 +138,20 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 		s.model.Deleted(names, generation, errors.New("perhaps"))
 		return
 	}
-	c, err := b.Delete(ctx, queueName, ids)
+	action := undo.NewAction()
+	c, err := b.Delete(ctx, queueName, ids, action)
 	var gone []string
 	for i, id := range ids {
 		if err != nil || !slices.Contains(c.InFlight, id) && !slices.Contains(c.Missing, id) {
 			gone = append(gone, names[i])
 		}
+	}
+	if err == nil && len(gone) > 0 && s.intN(3) == 0 {
+		// They are where they were, or nobody knows.
+		if done, err := b.Undo(ctx, queueName, action, nil); err == nil && int(done.Done) == len(gone) {
+			return
+		}
+		err = errors.New("perhaps")
 	}
 	s.model.Deleted(gone, generation, err)
 }

@@ -62,6 +62,12 @@ type Upload struct {
 	ConfigFile string
 	Author     string
 	Message    string
+	// Open lets what its author declares by Revise soon afterwards belong to this version.
+	Open bool
+	// Secrets are what the version changes of the secrets of its app, by name, once it becomes live; nil deletes one.
+	Secrets map[string]*string
+	// Inherited are such changes of another version, which go on where Secrets does not name them.
+	Inherited []Secret
 }
 
 // Uploaded is a stored version and what a person should know about it.
@@ -92,10 +98,16 @@ func (e *Engine) Add(ctx context.Context, u *Upload) (*Uploaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.o.Store.AddVersion(ctx, uploaded.Version, queue.KeptVersions); err != nil {
+	v := uploaded.Version
+	if v.Secrets, err = e.pending(ctx, u); err != nil {
 		return nil, err
 	}
-	v := uploaded.Version
+	if u.Open {
+		v.OpenUntil = v.Created.Add(queue.OpenVersion)
+	}
+	if err := e.o.Store.AddVersion(ctx, v, queue.KeptVersions); err != nil {
+		return nil, err
+	}
 	e.note(ctx, EventUploaded, v.App, v.Author, about(v, "message", v.Message))
 	return uploaded, nil
 }
@@ -223,7 +235,7 @@ func (e *Engine) runnable(v *Version) *Runnable {
 		if err != nil {
 			return nil, err
 		}
-		secrets, err := e.open(ctx, light.App)
+		secrets, err := e.open(ctx, whole)
 		if err != nil {
 			return nil, err
 		}

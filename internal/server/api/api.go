@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/notify"
 	"github.com/runlot/runlot/internal/engine/operations"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
@@ -19,6 +20,8 @@ import (
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
+	"github.com/runlot/runlot/internal/server/api/subscriptions"
+	"github.com/runlot/runlot/internal/server/api/undo"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -38,6 +41,8 @@ type Options struct {
 	Operations *operations.Engine
 	// Outbox holds what operators are told.
 	Outbox notify.Outbox
+	// Subscriptions are the event subscriptions; nil has none.
+	Subscriptions *subscribe.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -72,6 +77,7 @@ func New(o Options) *API {
 	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
 	background.Register(a.door, to, o.Operations)
+	undo.Register(a.door, to)
 	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
@@ -79,6 +85,9 @@ func New(o Options) *API {
 		databases.Versions = o.Versions
 	}
 	d1.Register(a.door, databases)
+	if o.Subscriptions != nil {
+		subscriptions.Register(a.door, to, o.Subscriptions)
+	}
 	if o.Outbox != nil {
 		notices.Register(a.door, o.Outbox)
 	}

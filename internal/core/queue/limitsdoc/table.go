@@ -129,6 +129,12 @@ var sections = append([]section{
 			{"DelayedCounted", queue.DelayedCounted, messages, "the database: those delayed that are counted for an overview of a queue; with more it says that it does not know"},
 			{"ReasonBytes", queue.ReasonBytes, bytesUnit, "the database: the text that a dead letter keeps of its last failure"},
 			{"OperateRows", queue.OperateRows, messages, "latency: one step of a purge or a redrive"},
+			{"RemoveTime", queue.RemoveTime, "", "the operator: how long the deletion of a queue waits for transactions that sent to it"},
+			{"RemoveLockTime", queue.RemoveLockTime, "", "sends and settlements: how long they wait for such a transaction, each time"},
+			{"UndoTime", queue.UndoTime, "", "the database: how long what an operator did to messages can be undone"},
+			{"UndoDeleted", queue.UndoDeleted, messages, "the database: those deleted of one queue that are kept to be undone; the oldest go first"},
+			{"UndoBytes", queue.UndoBytes, bytesUnit, "the database: the bodies of these"},
+			{"UndoMoved", queue.UndoMoved, messages, "the database: those moved or made visible of one queue that are noted to be undone"},
 			{"OperateReadTime", queue.OperateReadTime, "", "the database: one read of an operator's call"},
 			{"FilterBytes", queue.FilterBytes, bytesUnit, "the database: the text of a filter of messages"},
 			{"FilterTerms", queue.FilterTerms, "terms", "the database: the same, in terms"},
@@ -355,7 +361,8 @@ var sections = append([]section{
 		intro: "What celld keeps of its apps.",
 		limits: []limit{
 			{"KeptVersions", queue.KeptVersions, "versions", "the disk: what is kept of one app beside its live version"},
-			{"KeptEvents", queue.KeptEvents, "events", "the disk: what was done, by whom"},
+			{"KeptEvents", queue.KeptEvents, eventsUnit, "the disk: what was done, by whom"},
+			{"OpenVersion", queue.OpenVersion, "", "one deployment of `wrangler` is one version: its crons and consumers come by calls behind the upload"},
 			{"MaxDeployMessage", queue.MaxDeployMessage, "characters", "the reader: the message of a version or a deployment"},
 			{"MaxSecrets", queue.MaxSecrets, "secrets", "the start of a process: the secrets of one app"},
 			{"MaxTokens", queue.MaxTokens, "tokens", "the database: API tokens"},
@@ -414,4 +421,4 @@ var sections = append([]section{
 			{"CheckTime", queue.CheckTime, "", "the reader: how long a look at a program or a database may take"},
 		},
 	},
-}, stores...)
+}, append(stores, subscriptions)...)

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // Owner is the broker whose queues are operated on.
@@ -54,6 +55,8 @@ type Operator struct {
 	*settings.Keeper
 
 	o Options
+	// undo takes back what was done.
+	undo *undo.Keeper
 	// look shows messages.
 	look *look.Looker
 
@@ -67,7 +70,9 @@ type Operator struct {
 // New makes an operator.
 func New(o Options) *Operator {
 	keeper := settings.New(settings.Options{Owner: o.Owner, Store: o.Store, Book: o.Book})
-	return &Operator{Keeper: keeper, o: o, look: look.New(o.Store, o.Book), purging: map[int32]int{}, left: make(chan struct{}, 1)}
+	looker := look.New(o.Store, o.Book)
+	undoer := undo.New(undo.Options{Owner: o.Owner, Store: o.Store, Book: o.Book, Look: looker, Rows: o.Rows})
+	return &Operator{Keeper: keeper, o: o, undo: undoer, look: looker, purging: map[int32]int{}, left: make(chan struct{}, 1)}
 }
 
 // Codes of the faults of an operator's calls.
@@ -88,6 +93,9 @@ const (
 // commit carries a change out, again and again while the store does not answer. With an error nothing was changed, or the
 // broker is over.
 func (o *Operator) commit(change *store.Change) error {
+	if change.Note != nil {
+		defer o.undo.Changed()
+	}
 	return o.insist(func(ctx context.Context) error { return o.o.Store.Apply(ctx, change) })
 }
 

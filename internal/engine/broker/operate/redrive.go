@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // RedriveOptions say what to redrive. The zero value is every message, back to where it came from.
@@ -23,6 +24,8 @@ type RedriveOptions struct {
 	May func(queueName string) bool
 	// Rate is the most messages a second; 0 is as many as go.
 	Rate int
+	// Action is the name under which it can be undone, as far as notes are kept; "" is not.
+	Action string
 	// Progress, when it is not nil, is told after each step what was done so far. It must not block.
 	Progress func(Redriven)
 }
@@ -51,7 +54,7 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 	if err != nil {
 		return done, err
 	}
-	d := redrive{o: o, q: q, may: r.May, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress}
+	d := redrive{o: o, q: q, may: r.May, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress, action: r.Action}
 	if r.Rate > 0 {
 		d.rows = min(d.rows, r.Rate)
 	}
@@ -95,6 +98,7 @@ type redrive struct {
 	rows     int
 	done     *Redriven
 	progress func(Redriven)
+	action   string
 	// keep, when it is not nil, says which of the messages that were chosen are moved.
 	keep func([]store.Head) []store.Head
 
@@ -297,7 +301,7 @@ func (d *redrive) moveHeld(held []store.Head) error {
 		if err != nil {
 			return err
 		}
-		change := store.Change{Move: make([]store.Move, 0, len(held))}
+		change := store.Change{Move: make([]store.Move, 0, len(held)), Note: undo.Note(d.action)}
 		arrivals := map[*backlog.Queue]*arrival{}
 		for i := range held {
 			h := &held[i]

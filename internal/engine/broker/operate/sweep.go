@@ -19,6 +19,9 @@ func (o *Operator) Left() <-chan struct{} { return o.left }
 func (o *Operator) Sweep() time.Duration {
 	ctx := o.o.Owner.Work()
 	pause := queue.ExpireEvery
+	if err := o.undo.Sweep(); err != nil && o.o.Owner.Refusal() == nil {
+		o.o.Log.Warn("cannot delete what can be undone no more", "error", fault.Detail(err))
+	}
 	queues := o.o.Book.All()
 	slices.SortFunc(queues, func(x, y *backlog.Queue) int { return int(x.ID - y.ID) })
 	for _, q := range queues {

@@ -85,6 +85,11 @@ type Change struct {
 	Move   []Move
 	// Usage, if it is not nil, is the entry of the operation count that the change brings about.
 	Usage *Usage
+	// Note, if it is not nil, has what was deleted, retried and moved noted, to be undone. A change with Return or Forget has
+	// nothing else.
+	Note   *Note
+	Return []Return
+	Forget []Forget
 }
 
 // QueueInfo is a queue as the store knows it.
@@ -139,6 +144,8 @@ const CodeOwnershipLost = "ownership_lost"
 type Store interface {
 	Account
 	Operations
+	Removal
+	Undo
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)

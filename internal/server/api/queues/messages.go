@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/lines"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -83,10 +84,10 @@ func (c *calls) registerMessages() {
 			"dialects use the database, the stricter ones.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusCreated,
 	}, c.send)
-	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error)) {
+	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error)) {
 		endpoint.Call(c.d, access.Deploy, huma.Operation{
 			OperationID: id, Method: method, Path: queuesPath + path, Summary: summary, Tags: []string{tagMessages},
-			Description: "Messages that are being delivered are left alone.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
+			Description: "Messages that are being delivered are left alone. It can be undone for an hour, by the name that the answer has.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
 		}, func(ctx context.Context, in *struct {
 			reach.Path
 
@@ -101,23 +102,30 @@ func (c *calls) registerMessages() {
 			if err != nil {
 				return nil, err
 			}
-			done, err := verb(ctx, db.Broker, in.Queue, ids)
+			action := undo.NewAction()
+			done, err := verb(ctx, db.Broker, in.Queue, ids, action)
 			if err != nil {
 				return nil, err
 			}
-			c.r.Changed(ctx, &in.Path, event, map[string]string{detailMessages: strconv.Itoa(done.Done)})
+			detail := map[string]string{detailMessages: strconv.Itoa(done.Done)}
+			if done.Done == 0 {
+				action = ""
+			} else {
+				detail[detailUndo] = action
+			}
+			c.r.Changed(ctx, &in.Path, event, detail)
 			return endpoint.Answer(client.Chosen{
-				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing),
+				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing), Undo: action,
 			}), nil
 		})
 	}
 	choose("delete-messages", http.MethodDelete, "/messages", "Delete messages", eventDeleted,
-		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.Delete(ctx, queueName, ids)
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error) {
+			return b.Delete(ctx, queueName, ids, action)
 		})
 	choose("retry-messages", http.MethodPost, "/messages/retry", "Make delayed messages visible now", eventRetried,
-		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.RetryNow(ctx, queueName, ids)
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error) {
+			return b.RetryNow(ctx, queueName, ids, action)
 		})
 	c.registerSearch()
 	c.registerLong()
@@ -175,7 +183,7 @@ func (c *calls) registerLong() {
 	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "redrive-queue", Method: http.MethodPost, Path: queuesPath + "/redrive", Summary: "Move dead letters back",
 		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays. " +
-			"With an edit it moves that one message with another body, as a new message.",
+			"With an edit it moves that one message with another body, as a new message, which cannot be undone.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
@@ -188,7 +196,7 @@ func (c *calls) registerLong() {
 			return nil, err
 		}
 		token := endpoint.Caller(ctx)
-		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate}
+		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate, Action: undo.NewAction()}
 		if token.App != "" {
 			o.May = func(queueName string) bool { return c.r.Opens(token, in.Database, queueName) }
 		}
@@ -201,7 +209,11 @@ func (c *calls) registerLong() {
 		return c.stream(&in.Path, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
 			o.Progress = func(r operate.Redriven) { progress(redriven(r)) }
 			done, err := db.Broker.Redrive(ctx, in.Queue, o)
-			return redriven(done), err
+			p := redriven(done)
+			if p.Messages > 0 {
+				p.Undo = o.Action
+			}
+			return p, err
 		}), nil
 	})
 }
@@ -225,6 +237,9 @@ func (c *calls) stream(p *reach.Path, event string, work lines.Work) *huma.Strea
 			}
 			if done.ID != "" {
 				detail["edited"] = done.ID
+			}
+			if done.Undo != "" {
+				detail[detailUndo] = done.Undo
 			}
 			c.r.Changed(ctx, p, event, detail)
 		}

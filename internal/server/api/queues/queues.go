@@ -53,6 +53,8 @@ const (
 
 	// detailMessages is how many messages an event is about.
 	detailMessages = "messages"
+	// detailUndo is the name under which it can be undone.
+	detailUndo = "undo"
 )
 
 // answerTime is how long a list waits for each database.

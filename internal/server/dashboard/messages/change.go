@@ -151,16 +151,16 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 		return v.dialogOfSend(d)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive "+which+"?", "Redrive"
-		d.Text = n + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Text = n + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", rest...)
 	case verbDelete:
 		d.Title, d.Verb, d.Danger = "Delete "+which+"?", "Delete them", true
-		d.Text = n + ": deleted, but for those in flight. It goes on in the background, and cannot be undone."
+		d.Text = n + ": deleted, but for those in flight. It goes on in the background, and the last 1,000 of them, up to 64 MiB, can be brought back for an hour."
 		d.Command = v.command("delete", rest...)
 	case verbRetry:
 		d.Title, d.Verb = "Retry "+which+" now?", "Retry now"
-		d.Text = n + ": visible at once where they are delayed. Their attempts stay. It goes on in the background."
+		d.Text = n + ": visible at once where they are delayed. Their attempts stay. It goes on in the background. " + undoHint
 		d.Command = v.command("retry", rest...)
 	default:
 		return nil
@@ -175,19 +175,19 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 		return v.dialogOfSend(d)
 	case verbPurge:
 		d.Title, d.Verb, d.Danger = "Purge "+q.Name+"?", "Delete all", true
-		d.Text = "It holds " + held(q.Unsettled) + ": all are deleted, and this cannot be undone."
+		d.Text = "It holds " + held(q.Unsettled) + ": all are deleted. This cannot be undone, and what was deleted before cannot be brought back any more."
 		if q.InFlight > 0 {
 			d.Text += " The handlers of those in flight (" + view.Count(q.InFlight) + ") finish, and they are not delivered again."
 		}
 		d.Command = v.command("purge")
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
-		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive")
 	case verbRetry:
 		d.Title, d.Verb = "Retry all delayed messages of "+q.Name+" now?", "Retry now"
-		d.Text = "It has " + held(inState(q, "delayed")) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background."
+		d.Text = "It has " + held(inState(q, "delayed")) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background. " + undoHint
 		d.Fields["filter"] = delayed
 		d.Command = v.command("retry", "--filter", delayed)
 	default:
@@ -219,6 +219,9 @@ func redriveInputs() []Input {
 	}
 }
 
+// undoHint says that it can be undone.
+const undoHint = "For an hour it can be undone, for each message to which nothing happened since."
+
 // held is how many messages a queue has; those below 0 are not counted yet.
 func held(n int64) string {
 	if n < 0 {
@@ -245,14 +248,14 @@ func (v *View) dialogOfChosen(verb string, ids []string) *Dialog {
 	these := count(int64(len(ids)))
 	switch verb {
 	case verbRedrive:
-		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, or to the one named here, with its retries anew. Those in flight stay."
+		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, or to the one named here, with its retries anew. Those in flight stay. "+undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", "--ids", strings.Join(ids, ","))
 	case verbDelete:
-		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. This cannot be undone."
+		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. "+undoHint
 		d.Command = v.command("delete", ids...)
 	case verbRetry:
-		d.Title, d.Verb, d.Text = "Retry "+these+" now?", "Retry now", "Those that are delayed become visible at once. Their attempts stay."
+		d.Title, d.Verb, d.Text = "Retry "+these+" now?", "Retry now", "Those that are delayed become visible at once. Their attempts stay. "+undoHint
 		d.Command = v.command("retry", ids...)
 	default:
 		return nil
@@ -270,14 +273,14 @@ func (v *View) dialogOf(m *client.Message) *Dialog {
 	d.Fields["id"], d.Next = m.ID, v.Base+"/messages"
 	switch verb {
 	case verbDelete:
-		d.Title, d.Verb, d.Danger, d.Text = "Delete this message?", "Delete it", true, "This cannot be undone."
+		d.Title, d.Verb, d.Danger, d.Text = "Delete this message?", "Delete it", true, undoHint
 		d.Command = v.command("delete", m.ID)
 	case verbRetry:
-		d.Title, d.Verb, d.Text, d.Next = "Retry this message now?", "Retry now", "It becomes visible at once. Its attempts stay.", d.Back
+		d.Title, d.Verb, d.Text, d.Next = "Retry this message now?", "Retry now", "It becomes visible at once. Its attempts stay. "+undoHint, d.Back
 		d.Command = v.command("retry", m.ID)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive this message?", "Redrive"
-		d.Text = "It goes back to " + m.Source + " with its retries anew. With another body it becomes a new message with an id of its own."
+		d.Text = "It goes back to " + m.Source + " with its retries anew. For an hour this can be undone, if nothing happened to it since. With another body it becomes a new message with an id of its own, and that cannot be undone."
 		d.Command = v.command("redrive", "--ids", m.ID)
 		d.Inputs = redriveInputs()[:1]
 		if m.Encoding != "base64" {
@@ -309,6 +312,8 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		return some(ctx, api, database, queue, verb, &client.Redrive{IDs: strings.Split(ids, ","), To: to, Rate: rate})
 	}
 	switch {
+	case verb == verbUndo:
+		return takeBack(ctx, api, database, queue, form)
 	case verb == verbSend:
 		return send(ctx, api, database, queue, form)
 	case verb == verbPurge:
@@ -342,6 +347,13 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
 		if err != nil {
 			return "", invalid("%q is no operation", form.Get("operation"))
+		}
+		o, err := api.Operation(ctx, number)
+		if err != nil {
+			return "", err
+		}
+		if o.Database != database || o.Queue != queue {
+			return "", &client.Error{Status: http.StatusNotFound, Code: "operation_unknown", Message: fmt.Sprintf("the queue %s has no operation %d", queue, number)}
 		}
 		_, err = api.CancelOperation(ctx, number)
 		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err

@@ -48,9 +48,10 @@ type View struct {
 type Content struct {
 	Template string
 	Data     any
-	// Background is what goes on in the background, States how many messages are in each state, and Found the list; they change
+	// Background is what goes on in the background, Undo what can be undone, States how many messages are in each state, and Found the list; they change
 	// by themselves. Found is nil for what is not looked at again by itself.
 	Background any
+	Undo       *Undoables
 	States     []Choice
 	Found      *Found
 	Dialog     *Dialog
@@ -92,19 +93,23 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	undoables, err := v.undoables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
 	state, peeks := stateOf(filter)
 	if v.Follows && !peeks {
 		// A search looks at many messages: it is made when somebody asks, not every second.
-		return &Content{Background: background}, nil
+		return &Content{Background: background, Undo: undoables}, nil
 	}
 	q, err := v.API.Queue(ctx, v.Database, v.Queue)
 	if err != nil {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Asks": v.asks(filter, dead)}
-	c := &Content{Template: "messages", Data: data, Background: background, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, dead)}
+	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
 	var page *client.Messages
 	if peeks {
@@ -216,6 +221,10 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	undoables, err := v.undoables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	history, err := v.API.History(ctx, v.Database, v.Queue, id)
 	if err != nil {
 		return nil, err
@@ -228,7 +237,7 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	return &Content{
 		Template: "message", Dialog: v.dialogOf(m), Data: map[string]any{
 			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": body, "Language": language, "Tree": tree, "History": history, "May": v.May,
-			"Asks": v.asksOf(m),
+			"Asks": v.asksOf(m), "Undo": undoables,
 		},
 	}, nil
 }
