@@ -242,7 +242,7 @@ func (n *node) wrangler(dir, stdin string, args ...string) {
 }
 
 // edit replaces a text in a file.
-func edit(t *testing.T, path, old, new string) {
+func edit(t *testing.T, path, old, text string) {
 	t.Helper()
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -251,7 +251,7 @@ func edit(t *testing.T, path, old, new string) {
 	if !bytes.Contains(before, []byte(old)) {
 		t.Fatalf("%s has no %q", path, old)
 	}
-	if err := os.WriteFile(path, bytes.ReplaceAll(before, []byte(old), []byte(new)), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.ReplaceAll(before, []byte(old), []byte(text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
