@@ -70,7 +70,7 @@ func TestUndo(t *testing.T) {
 
 	// Redriven, and one of them taken meanwhile: an undo that comes late says so.
 	w.send("jobs", 3, 0)
-	w.kill("jobs", 3)
+	w.kill(3)
 	b.visit(base + "-dead/messages")
 	b.until(rows + ` === 3`)
 	b.ask("redrive")

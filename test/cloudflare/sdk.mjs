@@ -124,7 +124,9 @@ const tests = {
     assert.deepEqual(await all(queues.consumers.list(id, { account_id })), []);
   },
   async delete() {
-    await refused(queues.delete(id, { account_id }), BadRequestError, 10001, /purge jobs/);
+    assert.equal((await queues.delete(id, { account_id })).success, true);
+    await refused(queues.get(id, { account_id }), NotFoundError, 10104, /no queue/);
+    assert.deepEqual((await all(queues.list({ account_id }))).filter((q) => q.queue_name === "jobs"), []);
   },
   async "subscriptions.create"() {
     const made = await queues.subscriptions.create({

@@ -29,8 +29,8 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 		note: "In the database `default`; `DATABASE/NAME` makes it in another that is in use.",
 	},
 	{
-		name: "`DELETE /queues/{id}`", of: "C", state: differs, tests: "`TestCreateQueue`",
-		note: "Refused: a queue stays once it is there. `purge` empties it; an empty queue costs nothing.",
+		name: "`DELETE /queues/{id}`", of: "C", state: works, tests: "`TestCreateQueue`; `TestARemovedQueueIsGone`; `TestSendsAgainstARemoval`; `TestRemoveWaitsForOpenTransactions`",
+		note: "One that a live version names, or a rule of an R2 bucket, is refused with code 10064, naming who uses it. A queue that is made anew under the name has the same id, and sees nothing of the first.",
 	},
 	{name: "`GET /queues/{id}/consumers`, `GET /queues/{id}/consumers/{id}`", of: "C", state: works, tests: "`TestAQueueIsDescribed`"},
 	{

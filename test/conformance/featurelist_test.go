@@ -219,6 +219,10 @@ var areas = []area{
 			note: "`runlot queue purge`. What is in flight finishes.",
 		},
 		{
+			name: "deletion of a queue", of: "CR", state: works, tests: "`TestARemovedQueueIsGone`; `TestSendsAgainstARemoval`; `TestARemovalWaits`; `TestScripts` (queue)",
+			note: "`runlot queue remove`, with all that it holds; refused while a running app names it.",
+		},
+		{
 			name: "redrive of dead letters", of: "R", state: works, tests: "`TestRedrive`; `TestARedriveStopsWithItsCaller`; `TestScripts` (queue)",
 			note: "`runlot queue redrive`: back to where each came from, or `--to` another; ids stay.",
 		},

@@ -28,8 +28,8 @@ var wranglerCommands = area{"wrangler", []feature{
 	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Behind five minutes from the upload it makes a version. Crons and consumers. Routes and custom domains are refused: an app is reached under its name."},
 	{name: "`delete`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "Without `--force`, a script that others depend on is refused."},
 	{
-		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `consumer add` and `remove`", of: "CJ", state: works,
-		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused: `purge` empties a queue.",
+		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `delete`, `consumer add` and `remove`", of: "CJ", state: works,
+		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused while a live version names the queue.",
 	},
 	{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
@@ -46,15 +46,14 @@ var wranglerCommands = area{"wrangler", []feature{
 	},
 	{name: "`r2` commands, `tail`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
-		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
-		note: "`queues.delete` is refused.",
+		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: works, tests: "`TestSDK`",
 	},
 	{
 		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",
 		note: "Metadata of `values.update` is JSON as text: an object, which the package sends as a form with a part for each key, is refused.",
 	},
 	{
-		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: differs, tests: "`TestGoSDK`",
-		note: "`Queues.Delete` is refused. There is no parameter for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
+		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: works, tests: "`TestGoSDK`",
+		note: "There is no parameter for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
 	},
 }}

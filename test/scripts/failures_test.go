@@ -55,6 +55,7 @@ var attempts = map[string]attempt{
 	"runlot queue peek":              {"jobs", "nope"},
 	"runlot queue purge":             {"jobs --yes", "nope --yes"},
 	"runlot queue redrive":           {"jobs --yes", "nope --yes"},
+	"runlot queue remove":            {"jobs --yes", "nope --yes"},
 	"runlot queue resume":            {"jobs", "nope"},
 	"runlot queue retention":         {"jobs 1h", "nope 1h"},
 	"runlot queue retry":             {"jobs 00000000000000010000000000000001", "nope --filter x"},

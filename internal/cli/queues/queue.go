@@ -61,7 +61,7 @@ else those of the celld of the last login.`,
 	f.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), retention(), usage(), batches(), batch(),
+	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), remove(), retention(), usage(), batches(), batch(),
 		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Undo(&choice{}), bulk.Operations(&choice{}))
 	return c
 }

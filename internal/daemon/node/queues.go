@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
 )
@@ -53,6 +54,54 @@ func (n *Node) SendTo(ctx context.Context, databaseName, queueName string, draft
 	}
 	_, err = db.Broker.Send(ctx, queueName, drafts)
 	return err
+}
+
+// Removable implements removals.Node.
+func (n *Node) Removable(ctx context.Context, databaseName, queueName string) error {
+	done, err := n.withdraw(ctx, databaseName, queueName)
+	if err == nil {
+		done()
+	}
+	return err
+}
+
+// withdraw takes a queue away from the apps, until done is called. Faults: NotFound (queue.CodeQueueNotFound); Conflict for a
+// queue that somebody uses.
+func (n *Node) withdraw(ctx context.Context, databaseName, queueName string) (done func(), err error) {
+	db, err := n.Database(ctx, databaseName)
+	if err == nil {
+		_, err = db.Broker.Settings(queueName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if done, err = n.claims.Remove(databaseName, queueName, n.Manifests); err != nil {
+		return nil, err
+	}
+	if err := n.r2.Unfed(ctx, databaseName, queueName); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// RemoveQueue implements removals.Node.
+func (n *Node) RemoveQueue(ctx context.Context, databaseName, queueName string) (store.Count, error) {
+	done, err := n.withdraw(ctx, databaseName, queueName)
+	if err != nil {
+		return store.Count{}, err
+	}
+	defer done()
+	db, ok := n.databases.Find(databaseName)
+	if !ok {
+		return store.Count{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName)
+	}
+	db.withdraw(queueName)
+	b, err := db.live(ctx)
+	if err != nil {
+		return store.Count{}, err
+	}
+	return b.RemoveQueue(ctx, queueName, func() { db.forgetQueue(queueName) })
 }
 
 // DatabaseURL is how a database is reached, made if it is new.

@@ -110,6 +110,7 @@ const (
 	EventQueuePurged     = "queue.purged"
 	EventQueueRedriven   = "queue.redriven"
 	EventQueueCreated    = "queue.created"
+	EventQueueDeleted    = "queue.deleted"
 	EventConsumerSet     = "consumer.set"
 	EventConsumerRemoved = "consumer.removed"
 	EventMessagesDeleted = "messages.deleted"

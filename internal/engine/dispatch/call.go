@@ -38,6 +38,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	delivery := &Delivery{ID: d.newID(), Batch: c.batch}
 	ctx, cancel := context.WithTimeoutCause(working, d.consumer.HandlerTime, errHandlerTime)
 	start := time.Now()
+	d.lane.Held(c.batch, &queue.Holder{App: d.app, Version: c.version, Delivery: delivery.ID, Until: start.Add(d.consumer.HandlerTime)})
 	result, err := c.runtime.Deliver(ctx, delivery)
 	duration := time.Since(start)
 	e := d.judge(ctx, delivery, result, err)
@@ -226,8 +227,17 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-// count adds up the decisions, which are in the order of their messages, and notes what was not simply acked.
+// count adds up the decisions, which are in the order of their messages, and notes what became of each.
 func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
+	acked := 0
+	for i := range decisions {
+		if decisions[i].Verdict == queue.Ack {
+			acked++
+		}
+	}
+	if acked > 0 {
+		r.Acks = make([]queue.Acked, 0, acked)
+	}
 	for i := range decisions {
 		spent := decisions[i].Failures > messages[i].Failures
 		if decisions[i].Verdict != queue.Ack {
@@ -238,6 +248,7 @@ func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
+			r.Acks = append(r.Acks, queue.Acked{ID: messages[i].ID, Attempt: messages[i].Attempts()})
 		case queue.Retry:
 			if spent {
 				r.Retried++

@@ -39,6 +39,13 @@ func TestBatchesComeBySizeOrByTime(t *testing.T) {
 			App: "app", Queue: "jobs", Version: "v1", Delivery: last.Delivery, Start: begin.Add(5 * time.Second),
 			Outcome: queue.OK, Delivered: 5, Acked: 5,
 		}
+		for seq := range int64(5) {
+			want.Acks = append(want.Acks, queue.Acked{ID: queue.NewID(1, 21+seq), Attempt: 1})
+		}
+		holder := queue.Holder{App: "app", Version: "v1", Delivery: last.Delivery, Until: last.Start.Add(consumer().HandlerTime)}
+		if diff := cmp.Diff(holder, b.lane.holders[2]); diff != "" {
+			t.Errorf("holder: %s", diff)
+		}
 		if diff := cmp.Diff(want, last); diff != "" {
 			t.Errorf("record: %s", diff)
 		}

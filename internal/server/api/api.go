@@ -32,9 +32,11 @@ type Options struct {
 	Access   *access.Keeper
 	Instance apps.Instance
 	Queues   reach.Queues
-	Compile  apps.Compiler
-	Crons    crons.Instance
-	D1       d1.Databases
+	// Remover deletes queues.
+	Remover reach.Remover
+	Compile apps.Compiler
+	Crons   crons.Instance
+	D1      d1.Databases
 	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
 	Replays replay.Options
 	// Operations is what goes on in the background.
@@ -74,7 +76,7 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	to := &reach.Reach{Queues: o.Queues, Remover: o.Remover, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
 	background.Register(a.door, to, o.Operations)
 	undo.Register(a.door, to)

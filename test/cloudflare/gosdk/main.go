@@ -347,8 +347,10 @@ func deleteConsumer(ctx context.Context, s *session) error {
 	return errors.Join(err, same("consumers", len(ids), 0))
 }
 
-// remove wants a queue to be deleted, or to be told why it is not.
 func remove(ctx context.Context, s *session) error {
-	_, err := s.Delete(ctx, s.id, queues.QueueDeleteParams{AccountID: account})
-	return refused(err, http.StatusBadRequest, 10001, "purge jobs")
+	if _, err := s.Delete(ctx, s.id, queues.QueueDeleteParams{AccountID: account}); err != nil {
+		return err
+	}
+	_, gone := s.Get(ctx, s.id, queues.QueueGetParams{AccountID: account})
+	return refused(gone, http.StatusNotFound, 10104, "no queue")
 }

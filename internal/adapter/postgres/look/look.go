@@ -5,6 +5,7 @@ package look
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -89,10 +90,10 @@ func (k *Looker) Find(ctx context.Context, queueID int32, accepted []int64) ([]s
 	return all, err
 }
 
-// Bodies returns bodies by Seq.
-func (k *Looker) Bodies(ctx context.Context, queueID int32, seqs []int64) (map[int64][]byte, error) {
+// Bodies returns bodies by Seq. Of one that is stored out of line, the server reads only what is asked for.
+func (k *Looker) Bodies(ctx context.Context, queueID int32, seqs []int64, bytes int) (map[int64][]byte, error) {
 	rows, err := look(ctx, k, func(q *query.Queries) ([]query.BodiesRow, error) {
-		return q.Bodies(ctx, query.BodiesParams{QueueID: queueID, Seqs: seqs})
+		return q.Bodies(ctx, query.BodiesParams{QueueID: queueID, Seqs: seqs, MaxBytes: int32(cmp.Or(bytes, math.MaxInt32))})
 	})
 	bodies := make(map[int64][]byte, len(rows))
 	for _, r := range rows {
@@ -100,4 +101,3 @@ func (k *Looker) Bodies(ctx context.Context, queueID int32, seqs []int64) (map[i
 	}
 	return bodies, err
 }
-

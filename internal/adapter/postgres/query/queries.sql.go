@@ -13,14 +13,15 @@ import (
 )
 
 const bodies = `-- name: Bodies :many
-SELECT seq, body
+SELECT seq, substring(body FROM 1 FOR $1::int)::bytea AS body
 FROM runlot_queue.message
-WHERE queue_id = $1 AND seq = ANY($2::bigint[])
+WHERE queue_id = $2 AND seq = ANY($3::bigint[])
 `
 
 type BodiesParams struct {
-	QueueID int32
-	Seqs    []int64
+	MaxBytes int32
+	QueueID  int32
+	Seqs     []int64
 }
 
 type BodiesRow struct {
@@ -29,7 +30,7 @@ type BodiesRow struct {
 }
 
 func (q *Queries) Bodies(ctx context.Context, arg BodiesParams) ([]BodiesRow, error) {
-	rows, err := q.db.Query(ctx, bodies, arg.QueueID, arg.Seqs)
+	rows, err := q.db.Query(ctx, bodies, arg.MaxBytes, arg.QueueID, arg.Seqs)
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,6 @@ FROM runlot_queue.message
 WHERE queue_id = @queue_id AND origin = ANY(@seqs::bigint[]) AND origin IS NOT NULL;
 
 -- name: Bodies :many
-SELECT seq, body
+SELECT seq, substring(body FROM 1 FOR @max_bytes::int)::bytea AS body
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND seq = ANY(@seqs::bigint[]);

@@ -153,6 +153,9 @@ func (o *Operator) choose(ctx context.Context, q *backlog.Queue, ids []queue.ID,
 		return c, err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return c, err
+	}
 	heads, err := o.look.Find(ctx, q, ids)
 	if err != nil {
 		return c, err

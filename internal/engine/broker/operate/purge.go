@@ -91,6 +91,9 @@ func (o *Operator) beginPurge(ctx context.Context, q *backlog.Queue, p *Purged) 
 		return err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return err
+	}
 	if _, err := o.clearInbox(q, p, 0); err != nil {
 		return err
 	}

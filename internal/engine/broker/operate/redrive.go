@@ -268,6 +268,9 @@ func bounded(heads []store.Head) []store.Head {
 
 // move moves those of the messages that are not in flight, in one transaction. LockAll is held.
 func (d *redrive) move(heads []store.Head) (moved int, err error) {
+	if err := d.there(); err != nil {
+		return 0, err
+	}
 	known := heads[:0]
 	for i := range heads {
 		// A message that a late settlement brought in sight since the sources were checked stays.
@@ -284,6 +287,14 @@ func (d *redrive) move(heads []store.Head) (moved int, err error) {
 	d.done.Moved += int64(len(held))
 	d.done.InFlight += inFlight
 	return len(held), nil
+}
+
+// there refuses to go on when one of the queues that were named has ended. LockAll is held.
+func (d *redrive) there() error {
+	if err := d.q.Gone(); err != nil || d.to == nil {
+		return err
+	}
+	return d.to.Gone()
 }
 
 // arrival is what comes to one queue in one step.

@@ -131,10 +131,7 @@ func (b *bench) all(t *testing.T, queueIndex int) []store.Row {
 }
 
 // endOfTime is a time in milliseconds that no message reaches, and endOfSeq the same of a Seq.
-const (
-	endOfTime = int64(9_000_000_000_000)
-	endOfSeq  = int64(1) << 62
-)
+const endOfTime, endOfSeq = int64(9_000_000_000_000), int64(1) << 62
 
 func ready(t *testing.T, s store.Store, id int32) []store.Row {
 	t.Helper()
@@ -198,16 +195,15 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 
 func seqs(rows []store.Row) []int64 {
 	list := make([]int64, len(rows))
-	for i := range rows {
-		list[i] = rows[i].Seq
+	for i, k := range keys(rows) {
+		list[i] = k.Seq
 	}
 	return list
 }
 
-func keys(rows []store.Row) []store.Key {
-	list := make([]store.Key, len(rows))
+func keys(rows []store.Row) (list []store.Key) {
 	for i := range rows {
-		list[i] = store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq}
+		list = append(list, store.Key{Queue: rows[i].Queue, Seq: rows[i].Seq})
 	}
 	return list
 }

@@ -27,25 +27,32 @@ func (c *calls) registerMessages() {
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
 		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says. " +
-			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says.",
+			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says. " +
+			"The state settled is for messages that left the queue, the last ones first, as far as the records of batches tell: without their bodies, " +
+			"and without those that were pulled, purged, deleted or moved by hand.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
-		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
+		State  string `query:"state" enum:"visible,delayed,in_flight,settled" doc:"Only those of this state."`
 		Filter string `query:"filter" maxLength:"2000" doc:"Only those that match: state:delayed age>5m attempts>=2 size>1k source:jobs reason:text body.user.id:42 \"text\" -term."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+
+		Preview int `query:"preview" minimum:"0" maximum:"131072" doc:"At most so many bytes of each body, 0 for all. One that is cut is a text or base64, and shorter than its size."`
 	},
 	) (*endpoint.Body[client.Messages], error) {
 		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
-		if in.Filter != "" {
-			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit})
+		if in.State == wire.StateSettled {
+			return c.settled(ctx, &in.Path, in.Filter, in.Cursor, in.Limit)
 		}
-		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit})
+		if in.Filter != "" {
+			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
+		}
+		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +64,8 @@ func (c *calls) registerMessages() {
 	})
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-message", Method: http.MethodGet, Path: queuesPath + "/messages/{id}", Summary: "Look at one message",
-		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+		Description: "Also at one that left the queue lately, as far as the records of batches tell: its state is settled, and its body is not kept.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
@@ -74,7 +82,7 @@ func (c *calls) registerMessages() {
 		}
 		m, err := db.Broker.Message(ctx, in.Queue, ids[0])
 		if err != nil {
-			return nil, err
+			return settledOne(ctx, &db, in.Queue, ids[0], err)
 		}
 		return endpoint.Answer(wire.Message(&m)), nil
 	})

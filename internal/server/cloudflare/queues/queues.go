@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/pull"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
@@ -31,6 +32,9 @@ type Queues interface {
 	Database(ctx context.Context, name string) (Database, error)
 	// Manifests are those of the versions that run.
 	Manifests() []*app.Manifest
+	// RemoveQueue deletes a queue that nobody uses, with all that it holds, and returns what that was. Faults: NotFound
+	// (queue.CodeQueueNotFound); Conflict, naming who uses it; Unavailable.
+	RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error)
 }
 
 // Database is the queues of a database, and what hands their messages out over HTTP.

@@ -42,6 +42,7 @@ const (
 	codeOther          = 10001
 	codeUnknownPath    = 7003
 	codeStart          = 10021 // code that does not start
+	codeInUse          = 10064 // a script that is in use; of a queue it is nowhere written what Cloudflare says
 )
 
 // numbers are the codes of Cloudflare for faults whose code is none.
@@ -50,6 +51,7 @@ var numbers = map[string]int{
 	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, subscribe.CodeUnknown: 10007, CodeService: 10090,
 	"worker_threw": codeStart, "worker_syntax": codeStart, "worker_module": codeStart, "worker_handler": codeStart, "worker_await": codeStart,
 	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
+	"queue_used": codeInUse, "queue_fed": codeInUse, "queue_busy": codeInUse,
 }
 
 // problem is an error in an envelope.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
@@ -47,6 +48,7 @@ const (
 	verbRedrive = "redrive"
 	verbDelete  = "delete"
 	verbRetry   = "retry"
+	verbRemove  = "remove"
 )
 
 // kinds are those of operations, by verb.
@@ -56,7 +58,7 @@ var kinds = map[string]string{verbRedrive: "redrive", verbDelete: "delete", verb
 type ask struct{ Title, Path, ID string }
 
 // asks are the buttons of a list.
-func (v *View) asks(filter string, dead bool) []ask {
+func (v *View) asks(filter string, q *client.Queue) []ask {
 	if !v.May {
 		return nil
 	}
@@ -65,11 +67,14 @@ func (v *View) asks(filter string, dead bool) []ask {
 		of = "all that match"
 	}
 	list := []ask{{Title: "Send a message", ID: verbSend}, {Title: "Retry " + of + " now", ID: verbRetry}}
-	if dead {
+	if len(q.DeadLettersOf) > 0 {
 		list = append(list, ask{Title: "Redrive " + of, ID: verbRedrive})
 	}
 	if filter == "" {
 		list = append(list, ask{Title: "Purge", ID: verbPurge})
+		if unnamed(q) {
+			list = append(list, ask{Title: "Delete the queue", ID: verbRemove})
+		}
 	} else {
 		list = append(list, ask{Title: "Delete " + of, ID: verbDelete})
 	}
@@ -77,6 +82,11 @@ func (v *View) asks(filter string, dead bool) []ask {
 		list[i].Path = v.Here("ask", list[i].ID)
 	}
 	return list
+}
+
+// unnamed reports whether no app names a queue: then it can be deleted.
+func unnamed(q *client.Queue) bool {
+	return len(q.Producers)+len(q.DeadLettersOf) == 0 && (q.Consumer == nil || q.Consumer.App == "")
 }
 
 // asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
@@ -180,6 +190,13 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 			d.Text += " The handlers of those in flight (" + view.Count(q.InFlight) + ") finish, and they are not delivered again."
 		}
 		d.Command = v.command("purge")
+	case verbRemove:
+		if !unnamed(q) {
+			return nil
+		}
+		d.Title, d.Verb, d.Danger = "Delete the queue "+q.Name+"?", "Delete the queue", true
+		d.Text = "It goes with " + held(q.Unsettled) + ", its settings and its history, and this cannot be undone. Another queue of its name would see nothing of it."
+		d.Command, d.Next = v.command("remove"), "/queues"
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
 		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
@@ -204,7 +221,7 @@ func (v *View) dialogOfSend(d *Dialog) *Dialog {
 	d.Title, d.Verb, d.Text = "Send a message to "+v.Queue, "Send", "It is delivered like any other."
 	d.Inputs = []Input{
 		{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
-		{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}, Flag: "--text", Without: "json"},
+		{Name: "type", Label: "Format", Kind: "choice", Options: []string{kindJSON, kindText}, Flag: "--text", Without: kindJSON},
 		{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0", Flag: "--delay", Without: "0", Suffix: "s"},
 	}
 	d.Command = v.command("send") + " '{}'"
@@ -286,9 +303,14 @@ func (v *View) dialogOf(m *client.Message) *Dialog {
 		if m.Encoding != "base64" {
 			// The encoding says what the body is: that of another format, as v8, is JSON too.
 			body, _ := whole(m)
-			edit := Input{Name: "body", Label: "Body", Kind: "area", Value: body, Flag: "--body", Without: body, NoFlag: m.Encoding != "json"}
+			edit := Input{Name: "body", Label: "Body", Kind: "area", Flag: "--body", NoFlag: m.Encoding != kindJSON}
+			d.Fields["type"] = m.Encoding
+			if m.Encoding == kindText && !typeable(body) {
+				body, edit.Label, d.Fields["type"] = string(m.Body), "Body, a text written as a JSON string", kindQuoted
+			}
+			edit.Value, edit.Without = body, body
 			d.Inputs = append([]Input{edit}, d.Inputs...)
-			d.Fields["was"], d.Fields["type"] = body, m.Encoding
+			d.Fields["was"] = body
 		}
 	default:
 		return nil
@@ -322,6 +344,12 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 			return "", err
 		}
 		return "Deleted " + count(p.Messages) + ".", nil
+	case verb == verbRemove:
+		gone, err := api.DeleteQueue(ctx, database, queue)
+		if err != nil {
+			return "", err
+		}
+		return "Deleted the queue " + queue + " with " + count(gone.Messages) + ".", nil
 	case verb == verbRedrive && id != "" && sameLines(form.Get("body")) != sameLines(form.Get("was")):
 		body, kind, err := draft(form.Get("body"), form.Get("type"))
 		if err != nil {
@@ -420,17 +448,37 @@ func send(ctx context.Context, api *client.Client, database, queue string, form 
 	return "Sent a message to " + queue + ".", nil
 }
 
+// The kinds of body that a form has: JSON, a text, or a text written as a JSON string.
+const (
+	kindJSON   = "json"
+	kindText   = "text"
+	kindQuoted = "quoted"
+)
+
+// typeable reports whether a field of a form gives a text back as it is: lines end with a line feed there, and most control
+// characters have no place.
+func typeable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
 // draft is a body as the API takes it.
 func draft(body, kind string) (json.RawMessage, string, error) {
-	if kind == "json" {
+	if kind == kindQuoted {
+		var text string
+		if json.Unmarshal([]byte(body), &text) != nil {
+			return nil, "", invalid("the body is no JSON string: it begins and ends with a quote, and \\r is a carriage return")
+		}
+		return json.RawMessage(body), kindText, nil
+	}
+	if kind == kindJSON {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, []byte(body)); err != nil {
 			return nil, "", invalid("the body is no JSON: %s; send it as text, or mend it", err)
 		}
 		return compact.Bytes(), kind, nil
 	}
-	quoted, err := json.Marshal(body)
-	return quoted, "text", err
+	quoted, err := json.Marshal(sameLines(body))
+	return quoted, kindText, err
 }
 
 // sameLines is a text with the line feeds that it had before a form was sent.
