@@ -52,4 +52,8 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",
 		note: "Metadata of `values.update` is JSON as text: an object, which the package sends as a form with a part for each key, is refused.",
 	},
+	{
+		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: works, tests: "`TestGoSDK`",
+		note: "There is no parameter for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
+	},
 }}
