@@ -32,6 +32,10 @@ var wranglerCommands = area{"wrangler", []feature{
 		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused while a live version names the queue.",
 	},
 	{
+		name: "producers and a consumer of one queue in several scripts", of: "CJ", state: works, tests: "`TestQueuesBetweenScripts`",
+		note: "Names of queues mean the same in every script with a wrangler file, and in every app of one database with a `runlot.json`. A second consumer is refused with code 11004, naming both. A `delivery_delay` is of the producer binding that names it, so that two scripts may have different ones.",
+	},
+	{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
 		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
 	},

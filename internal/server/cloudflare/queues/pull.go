@@ -74,7 +74,7 @@ func (s *service) pull(w http.ResponseWriter, c *wire.Call) error {
 		return fault.New(fault.Invalid, "pull_consumer_missing", "the queue %s has no consumer over HTTP", t.name).
 			WithHint("give it one with `wrangler queues consumer http add %s`", t.name)
 	case !now.Pull:
-		return heldBy(t, now)
+		return heldBy(t, now, "")
 	case !kept.PausedAt.IsZero():
 		return fault.New(fault.Conflict, wire.CodePaused, "queue_delivery_paused: the delivery of the queue %s is paused", t.name).
 			WithHint("go on with `wrangler queues resume-delivery %s`", t.name)
