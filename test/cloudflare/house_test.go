@@ -71,6 +71,8 @@ type house struct {
 	ready celld.Ready
 	token string
 	dir   string
+	// name is that of the app.
+	name string
 	*client.Client
 }
 
@@ -78,7 +80,7 @@ type house struct {
 func open(t *testing.T, project string) *house {
 	t.Helper()
 	need(t)
-	h := &house{t: t, dir: t.TempDir()}
+	h := &house{t: t, dir: t.TempDir(), name: "shop"}
 	if err := os.CopyFS(h.dir, os.DirFS(filepath.Join(tools, "testdata", project))); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,8 @@ func (h *house) ask(path string) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	r.Host = "shop.localhost"
+	r.Host = h.name + ".localhost"
+	r.Header.Set("X-Shop", "yes")
 	c := &http.Client{Transport: &http.Transport{}, Timeout: waitTime}
 	defer c.CloseIdleConnections()
 	response, err := c.Do(r)

@@ -25,6 +25,12 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "`versions secret put`, `bulk`, `list` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerVersions`",
 		note: "The change waits with the version that it makes, and is one of the script from the version's first deployment on.",
 	},
+	{
+		name: "`tail`", of: "CJ", state: differs, tests: "`TestWranglerTail`, `TestTail`, `TestWatch`",
+		note: "`pretty` and `json`; `--status`, `--method`, `--header`, `--search`, `--sampling-rate` and `--version-id`. `--ip` is refused: addresses of clients are not kept. " +
+			"What the console is given is told as the text that it writes, in one value. A handler whose process is killed has no event. " +
+			"At most 10 follow a script, for 6 hours each; one that reads too slowly misses events, and is told how many.",
+	},
 	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Behind five minutes from the upload it makes a version. Crons and consumers. Routes and custom domains are refused: an app is reached under its name."},
 	{name: "`delete`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "Without `--force`, a script that others depend on is refused."},
 	{
@@ -35,7 +41,7 @@ var wranglerCommands = area{"wrangler", []feature{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
 		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
 	},
-	{name: "`kv` and `r2` commands, `tail`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
+	{name: "`kv` and `r2` commands, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
 		note: "`queues.delete` and `queues.subscriptions` are refused.",

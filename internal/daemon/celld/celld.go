@@ -36,6 +36,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
@@ -104,9 +105,10 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	followed := tail.New(s.Log)
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told, Tails: followed,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -159,11 +161,13 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
+	dialect := cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
-		Subdomain: where.subdomain(), Account: account, Log: s.Log,
-	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
+		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
+	})
+	defer dialect.Wait()
+	handler.Handle(cloudflare.Prefix+"/", dialect)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, dialect: dialect, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -264,6 +268,7 @@ type doors struct {
 	operators        http.Handler
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
+	dialect          *cloudflare.API
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -275,6 +280,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	operator.ReadTimeout = queue.APIBodyTime
 	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
 	operator.RegisterOnShutdown(d.page.Stop)
+	operator.RegisterOnShutdown(d.dialect.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{

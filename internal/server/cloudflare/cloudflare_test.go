@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/cloudflare"
 )
 
@@ -46,6 +47,7 @@ type world struct {
 	engine *deploy.Engine
 	store  deploy.Store
 	queues *brokers
+	tails  *tail.Hub
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	log := slog.New(slog.DiscardHandler)
 	w := &world{
 		t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log}), store: store,
-		queues: &brokers{},
+		queues: &brokers{}, tails: tail.New(log),
 	}
 	w.api = w.over(w.access)
 	return w
@@ -72,7 +74,7 @@ func newWorld(t *testing.T) *world {
 // over is an API that knows the tokens of a keeper.
 func (w *world) over(keeper *access.Keeper) *cloudflare.API {
 	return cloudflare.New(cloudflare.Options{
-		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Log: slog.New(slog.DiscardHandler),
+		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Tails: w.tails, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -83,6 +85,18 @@ func (w *world) token(role access.Role, appName string) string {
 		w.t.Fatal(err)
 	}
 	return text
+}
+
+// until waits for something.
+func (w *world) until(is func() bool) {
+	w.t.Helper()
+	for deadline := time.After(patience); !is(); {
+		select {
+		case <-deadline:
+			w.t.Fatal("it does not happen")
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // add uploads a version of shop and returns its id.
@@ -255,7 +269,7 @@ func TestVersionsWithOtherSecrets(t *testing.T) {
 	if err := json.Unmarshal(e.Result, &versions); err != nil {
 		t.Fatal(err)
 	}
-	var names []any
+	names := make([]any, 0, len(versions.Items[0].Resources.Bindings))
 	for _, b := range versions.Items[0].Resources.Bindings {
 		names = append(names, b["name"])
 	}
