@@ -38,9 +38,12 @@ var wranglerCommands = area{"wrangler", []feature{
 		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused: `purge` empties a queue.",
 	},
 	{
-		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
-		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
+		name: "`d1 create`, `list`, `info`, `delete`, `execute --remote` with `--command` and `--file`, `export --remote`, `migrations list`, `create` and `apply --remote`",
+		of:   "CJ", state: differs, tests: "`TestWranglerDeploys`, `TestWranglerD1`, `TestADumpMakesTheDatabaseAgain`",
+		note: "The id of a database that is made so is its name. `info` knows of no use. A file is at most 64 MiB and one transaction, and an export is of the moment at which it is fetched. " +
+			"A database with a virtual table is not exported, as on Cloudflare. One that an app declares which runs is not deleted.",
 	},
+	{name: "`d1 time-travel`, `d1 insights`", of: "CJ", state: absent, note: "Refused: celld keeps no earlier states of a database and no statistics of queries. Use `celld backup` or `d1 export`."},
 	{name: "`kv` and `r2` commands, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",

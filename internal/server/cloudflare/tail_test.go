@@ -46,7 +46,7 @@ func dial(t *testing.T, url string) (*client, int) {
 		t.Fatal(err)
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols &&
-		(response.Header.Get("Sec-WebSocket-Protocol") != "trace-v1" || response.Header.Get("Sec-Websocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") {
+		(response.Header.Get("Sec-WebSocket-Protocol") != "trace-v1" || response.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") {
 		t.Errorf("the handshake: %v", response.Header)
 	}
 	_ = response.Body.Close()

@@ -305,6 +305,8 @@ var sections = append([]section{
 			{"D1Open", queue.D1Open, "databases", "memory and file descriptors: databases that stay open while nobody calls them"},
 			{"D1Operators", queue.D1Operators, "calls", "memory: SQL of operators that runs at a time"},
 			{"D1MigrationBytes", queue.D1MigrationBytes, bytesUnit, "memory: a file of SQL that is applied"},
+			{"D1Transfers", queue.D1Transfers, "", "memory: files of SQL that `wrangler d1` imports or exports at a time"},
+			{"D1TransferTime", queue.D1TransferTime, "", "memory: a file that nobody comes back for is forgotten"},
 		},
 	},
 	{
