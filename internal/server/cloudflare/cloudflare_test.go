@@ -322,6 +322,11 @@ func TestWhoMayCallWhat(t *testing.T) {
 		{"GET", scripts + "/none/versions", admin, 404, 10007},
 		{"GET", "/accounts/local/workers/nothing", admin, 404, 7003},
 		{"POST", "/zones", admin, 404, 7003},
+		{"GET", "/zones?name=example.com", admin, 404, 10001},
+		{"PUT", scripts + "/shop/routes", admin, 400, 10001},
+		{"PUT", scripts + "/shop/domains/records", reader, 403, 10000},
+		{"POST", scripts + "/none/domains/changeset", admin, 404, 10007},
+		{"GET", "/accounts/local/workers/workers/shop", reader, 200, 0},
 	} {
 		status, e := w.call(test.method, test.path, test.token, "")
 		if status != test.status || test.code != 0 && e.Errors[0].Code != test.code {
