@@ -31,7 +31,7 @@ var wranglerCommands = area{"wrangler", []feature{
 			"What the console is given is told as the text that it writes, in one value. A handler whose process is killed has no event. " +
 			"At most 10 follow a script, for 6 hours each; one that reads too slowly misses events, and is told how many.",
 	},
-	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Behind five minutes from the upload it makes a version. Crons and consumers. Routes and custom domains are refused, behind an upload that is live by then: an app is reached under its name, and a proxy in front of celld sends a domain there."},
+	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Behind five minutes from the upload it makes a version. Crons and consumers. Routes and custom domains are taken and lead nowhere, though `wrangler` prints them: an app is reached under its name, a proxy in front of celld sends a domain there, and `runlot events` says so."},
 	{name: "`delete`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "Without `--force`, a script that others depend on is refused."},
 	{
 		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `consumer add` and `remove`", of: "CJ", state: works,

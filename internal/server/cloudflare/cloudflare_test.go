@@ -322,8 +322,8 @@ func TestWhoMayCallWhat(t *testing.T) {
 		{"GET", scripts + "/none/versions", admin, 404, 10007},
 		{"GET", "/accounts/local/workers/nothing", admin, 404, 7003},
 		{"POST", "/zones", admin, 404, 7003},
-		{"GET", "/zones?name=example.com", admin, 404, 10001},
-		{"PUT", scripts + "/shop/routes", admin, 400, 10001},
+		{"GET", "/zones?name=example.com", admin, 200, 0},
+		{"PUT", scripts + "/shop/routes", admin, 200, 0},
 		{"PUT", scripts + "/shop/domains/records", reader, 403, 10000},
 		{"POST", scripts + "/none/domains/changeset", admin, 404, 10007},
 		{"GET", "/accounts/local/workers/workers/shop", reader, 200, 0},
@@ -332,6 +332,28 @@ func TestWhoMayCallWhat(t *testing.T) {
 		if status != test.status || test.code != 0 && e.Errors[0].Code != test.code {
 			t.Errorf("%s %s: %d %+v", test.method, test.path, status, e.Errors)
 		}
+	}
+}
+
+// TestRoutesLeadNowhere: a deployment that has some goes on, and an event says what became of them.
+func TestRoutesLeadNowhere(t *testing.T) {
+	w := newWorld(t)
+	w.add("one")
+	token := w.token(access.Deploy, "")
+	for _, path := range []string{"/zones?name=example.com", "/zones/example.com/workers/routes"} {
+		if status, e := w.call("GET", path, token, ""); status != http.StatusOK {
+			t.Errorf("%s: %d %+v", path, status, e)
+		}
+	}
+	if status, e := w.call("PUT", scripts+"/shop/routes", token, `[{"pattern":"example.com/*"}]`); status != http.StatusOK {
+		t.Errorf("%d %+v", status, e)
+	}
+	if _, e := w.call("POST", scripts+"/shop/domains/changeset?replace_state=true", token, `[]`); string(e.Result) != `{"added":[],"conflicting":[],"removed":[],"updated":[]}` {
+		t.Errorf("changeset %s", e.Result)
+	}
+	events, err := w.store.Events(t.Context(), "shop", 0, 2)
+	if err != nil || events[1].Kind != "routes.ignored" || events[1].Detail["routes"] != "1" || !strings.Contains(events[1].Detail["message"], "lead nowhere") {
+		t.Errorf("events %+v %v", events, err)
 	}
 }
 
