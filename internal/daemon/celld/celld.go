@@ -38,6 +38,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
@@ -107,9 +108,10 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	facts := &subscriptions.Facts{Facts: told}
+	followed := tail.New(s.Log)
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts, Tails: followed,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -169,11 +171,13 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
+	dialect := cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
-		Subdomain: where.subdomain(), Account: account, Log: s.Log,
-	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, holder: holder}, ready)
+		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
+	})
+	defer dialect.Wait()
+	handler.Handle(cloudflare.Prefix+"/", dialect)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, dialect: dialect, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -275,6 +279,7 @@ type doors struct {
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
 	engine           *deploy.Engine
+	dialect          *cloudflare.API
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -286,6 +291,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	operator.ReadTimeout = queue.APIBodyTime
 	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
 	operator.RegisterOnShutdown(d.page.Stop)
+	operator.RegisterOnShutdown(d.dialect.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{
