@@ -185,7 +185,7 @@ var areas = []area{
 		{name: "Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{
 			name: "R2 event notifications", of: "C", state: differs, tests: "`TestEventsWaitWithTheChange`, `TestEventsAreTold`; `TestScripts` (r2)",
-			note: "Rules by prefix and suffix, made with `runlot r2 notification`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
+			note: "Rules by prefix and suffix, made with `runlot r2 notification` or with `wrangler`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
 		},
 		{name: "event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
 		{

@@ -9,6 +9,7 @@ import (
 // Codes are Cloudflare's.
 const (
 	codeMissing      = 10007
+	codeNotEmpty     = 10008
 	codeSmall        = 10011
 	codeMetadata     = 10012
 	codeName         = 10020
@@ -36,6 +37,11 @@ func (e *Error) Error() string { return e.Text }
 
 // Missing is a key without an object.
 func Missing() error { return &Error{404, codeMissing, "The specified key does not exist."} }
+
+// NotEmpty is a bucket that is to be deleted and has objects.
+func NotEmpty() error {
+	return &Error{409, codeNotEmpty, "The bucket you tried to delete is not empty."}
+}
 
 // Precondition is a condition that does not hold.
 func Precondition() error {

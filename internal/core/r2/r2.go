@@ -165,6 +165,8 @@ type Query struct {
 	After string
 	Skip  bool
 	Limit int
+	// About says that the metadata of each object is wanted too; without it, an answer may leave that out.
+	About bool
 }
 
 // Page is the answer to a Query, in the order of the keys' bytes.

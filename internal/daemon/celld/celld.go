@@ -159,11 +159,18 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
+	tools := cloudflare.New(cloudflare.Options{
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
-	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
+	})
+	operators := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, cloudflare.Prefix+"/") {
+			tools.ServeHTTP(w, r) // past the mux, which would clean paths that end with the key of an object
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, pulls: puller, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from

@@ -171,6 +171,9 @@ func (n *Node) D1() *d1.Databases { return n.d1 }
 // KV are the node's KV namespaces.
 func (n *Node) KV() *kv.Namespaces { return n.kv }
 
+// R2 are the node's R2 buckets.
+func (n *Node) R2() *r2.Buckets { return n.r2 }
+
 // ControlURL is how the database of what is known of the apps is reached.
 func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
 

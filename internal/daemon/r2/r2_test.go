@@ -59,7 +59,7 @@ func TestEventsAreTold(t *testing.T) {
 	rules := OpenRules(state, slog.New(slog.DiscardHandler))
 	defer rules.Close()
 	for _, name := range []string{"images", "gone"} {
-		if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: name, Prefix: "in/"}, []string{"object-create", "object-delete"}, time.Now()); err != nil {
+		if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: name, Prefix: "in/"}, []string{"object-create", "object-delete"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAQueueThatComesBack(t *testing.T) {
 	state := t.TempDir()
 	rules := OpenRules(state, slog.New(slog.DiscardHandler))
 	defer rules.Close()
-	if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: "q"}, EventTypes, time.Now()); err != nil {
+	if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: "q"}, EventTypes); err != nil {
 		t.Fatal(err)
 	}
 	messages, tries := make(chan queue.Draft, 10), 0
@@ -136,25 +136,25 @@ func TestRulesThatAreRefused(t *testing.T) {
 	defer rules.Close()
 	good := Rule{Database: "default", Queue: "q"}
 	for name, create := range map[string]func() (*Rule, error){
-		"a bucket": func() (*Rule, error) { return rules.Create(t.Context(), "A", good, EventTypes, time.Now()) },
+		"a bucket": func() (*Rule, error) { return rules.Create(t.Context(), "A", good, EventTypes) },
 		"a queue": func() (*Rule, error) {
-			return rules.Create(t.Context(), "files", Rule{Database: "default"}, EventTypes, time.Now())
+			return rules.Create(t.Context(), "files", Rule{Database: "default"}, EventTypes)
 		},
 		"an event": func() (*Rule, error) {
-			return rules.Create(t.Context(), "files", good, []string{"object-read"}, time.Now())
+			return rules.Create(t.Context(), "files", good, []string{"object-read"})
 		},
-		"no event": func() (*Rule, error) { return rules.Create(t.Context(), "files", good, nil, time.Now()) },
+		"no event": func() (*Rule, error) { return rules.Create(t.Context(), "files", good, nil) },
 	} {
 		if _, err := create(); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
 	for range queue.R2Rules {
-		if _, err := rules.Create(t.Context(), "files", good, EventTypes, time.Now()); err != nil {
+		if _, err := rules.Create(t.Context(), "files", good, EventTypes); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rules.Create(t.Context(), "files", good, EventTypes, time.Now()); err == nil {
+	if _, err := rules.Create(t.Context(), "files", good, EventTypes); err == nil {
 		t.Error("there is no end of rules")
 	}
 }

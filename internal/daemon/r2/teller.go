@@ -3,14 +3,13 @@ package r2
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/sqlite/r2"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	core "github.com/runlot/runlot/internal/core/r2"
 )
 
 // Send sends messages to a queue of a database, and returns when they are stored.
@@ -73,15 +72,11 @@ func (t *teller) run() {
 
 // all empties every outbox as far as the queues take what is in them. The error is the last one of those that do not.
 func (t *teller) all() error {
-	names, err := t.buckets.Files()
+	names, err := t.buckets.Names()
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		bucket := strings.TrimSuffix(name, filepath.Ext(name))
-		if t.buckets.Path(bucket) != filepath.Join(filepath.Dir(t.buckets.Path(bucket)), name) {
-			continue // a name that no bucket has
-		}
+	for _, bucket := range names {
 		destinations, failed := t.buckets.Destinations(t.alive, bucket)
 		for _, to := range destinations {
 			if one := t.one(bucket, to); one != nil {
@@ -96,7 +91,7 @@ func (t *teller) all() error {
 }
 
 // one sends what waits for one queue. A crash between the two commits sends it again.
-func (t *teller) one(bucket string, to r2.Destination) error {
+func (t *teller) one(bucket string, to core.Destination) error {
 	for {
 		waiting, err := t.buckets.Outbox(t.alive, bucket, to, queue.R2Events)
 		if err != nil || len(waiting) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/server/cloudflare/d1"
 	"github.com/runlot/runlot/internal/server/cloudflare/kv"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
+	"github.com/runlot/runlot/internal/server/cloudflare/r2"
 	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
@@ -28,6 +29,7 @@ type Options struct {
 	// EncodeD1 writes results of D1 as JSON, for each statement its rows as objects, and its meta.
 	EncodeD1 func(results []core.Result) []byte
 	KV       kv.Namespaces
+	R2       r2.Buckets
 	// Compile makes a manifest of the text of a configuration file; env is an environment of a wrangler file, or "".
 	Compile func(file string, text []byte, env string) (*app.Manifest, []string, error)
 	// Subdomain is what stands between the name of an app and ".workers.dev" where wrangler prints its address.
@@ -52,7 +54,9 @@ func New(o Options) *API {
 	upload.Register(a.Router, upload.Options{Deploy: o.Deploy, Versions: o.Versions, Compile: o.Compile, Running: o.Queues.Manifests, Subdomain: o.Subdomain})
 	d1.Register(a.Router, d1.Options{Databases: o.D1, Encode: o.EncodeD1, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
-	queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
+	found := queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
+	buckets := r2.Register(a.Router, r2.Options{Buckets: o.R2, Queues: found, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
+	a.Handle("POST /graphql", access.Read, statistics(buckets))
 	return a
 }
 

@@ -38,7 +38,9 @@ CREATE TABLE part (upload TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER N
 CREATE TABLE doomed (blob TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE rule (id TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE INDEX outbox_destination ON outbox (destination, seq);`}
+CREATE INDEX outbox_destination ON outbox (destination, seq);`, `
+CREATE TABLE made (one INTEGER PRIMARY KEY CHECK (one = 1), at INTEGER NOT NULL) STRICT;
+INSERT INTO made (one, at) VALUES (1, CAST(unixepoch('subsec') * 1000 AS INTEGER));`}
 
 // about is what is kept of an object as JSON.
 type about struct {
@@ -105,7 +107,7 @@ func (b *Buckets) Put(ctx context.Context, bucket string, p *r2.Put) (*r2.Info, 
 		Checksums: body.sumsInHex(),
 	}
 	err = b.Write(ctx, bucket, func(c *pool.Conn) error {
-		return b.set(c, bucket, info, body.pieces(), p.OnlyIf, "PutObject")
+		return b.set(c, bucket, info, body.pieces(), p.OnlyIf, r2.PutObject)
 	})
 	if err != nil {
 		body.drop(err)
@@ -137,7 +139,7 @@ func (b *Buckets) set(c *pool.Conn, bucket string, info *r2.Info, pieces []piece
 	if err != nil {
 		return err
 	}
-	return post(c, &Event{Action: action, Bucket: bucket, Key: info.Key, Size: &info.Size, Etag: info.Etag, Time: info.Uploaded})
+	return post(c, &r2.Event{Action: action, Bucket: bucket, Key: info.Key, Size: &info.Size, Etag: info.Etag, Time: info.Uploaded})
 }
 
 func marshal(a about, pieces []piece) (text, list string, err error) {
@@ -266,7 +268,7 @@ func (b *Buckets) Delete(ctx context.Context, bucket string, keys []string) erro
 			if err := c.Query("DELETE FROM object WHERE key = ?", []any{[]byte(key)}, nil); err != nil {
 				return err
 			}
-			if err := post(c, &Event{Action: "DeleteObject", Bucket: bucket, Key: key, Time: b.now()}); err != nil {
+			if err := post(c, &r2.Event{Action: r2.DeleteObject, Bucket: bucket, Key: key, Time: b.now()}); err != nil {
 				return err
 			}
 		}

@@ -121,7 +121,7 @@ func (b *Buckets) Complete(ctx context.Context, bucket, key, id string, chosen [
 			return err
 		}
 		info.Key, info.Version, info.Uploaded, info.HTTP, info.Custom = key, rand.Text(), b.now().Truncate(time.Millisecond), a.HTTP, a.Custom
-		if err := b.set(c, bucket, info, pieces, nil, "CompleteMultipartUpload"); err != nil {
+		if err := b.set(c, bucket, info, pieces, nil, r2.CompleteUpload); err != nil {
 			return err
 		}
 		for _, p := range chosen {

@@ -315,7 +315,7 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
 	b := open(t, dir, &told)
-	rule := &Rule{ID: "1", Database: "default", Queue: "images", Prefix: "in/", Suffix: ".png", Actions: []string{"PutObject", "DeleteObject"}}
+	rule := &r2.Rule{Database: "default", Queue: "images", Prefix: "in/", Suffix: ".png", Actions: []string{"PutObject", "DeleteObject"}}
 	if err := b.AddRule(t.Context(), bucket, rule); err != nil {
 		t.Fatal(err)
 	}
@@ -332,8 +332,8 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	}
 	b.Close()
 	b = open(t, dir, &told)
-	to := Destination{Database: "default", Queue: "images"}
-	if all, err := b.Destinations(t.Context(), bucket); err != nil || !slices.Equal(all, []Destination{to}) {
+	to := r2.Destination{Database: "default", Queue: "images"}
+	if all, err := b.Destinations(t.Context(), bucket); err != nil || !slices.Equal(all, []r2.Destination{to}) {
 		t.Fatal(all, err)
 	}
 	waiting, err := b.Outbox(t.Context(), bucket, to, 10)
@@ -351,7 +351,7 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	if waiting, err = b.Outbox(t.Context(), bucket, to, 10); err != nil || len(waiting) != 1 {
 		t.Errorf("%v, %v", waiting, err)
 	}
-	if found, err := b.DeleteRule(t.Context(), bucket, "1"); !found || err != nil {
+	if found, err := b.DeleteRule(t.Context(), bucket, rule.ID); !found || err != nil {
 		t.Error(found, err)
 	}
 }

@@ -70,8 +70,8 @@ const (
 	queuePath  = queuesPath + "/{queue}"
 )
 
-// Register adds the calls to a router.
-func Register(r *wire.Router, o Options) {
+// Register adds the calls to a router, and returns what finds queues for others.
+func Register(r *wire.Router, o Options) Finder {
 	s := &service{o: o, ids: map[string]place{}, purges: map[place]time.Time{}}
 	r.Handle("GET "+queuesPath, access.Read, s.list)
 	r.Handle("POST "+queuesPath, access.Deploy, s.create)
@@ -93,6 +93,7 @@ func Register(r *wire.Router, o Options) {
 	r.Handle("POST "+queuePath+"/messages/ack", access.Deploy, s.ack)
 	r.Handle("POST "+queuePath+"/messages/peek", access.Read, s.peek)
 	r.Handle("POST "+queuePath+"/messages/purge", access.Deploy, s.purgeMessages)
+	return Finder{s}
 }
 
 // changed records what was done to a queue.
