@@ -71,6 +71,11 @@ func UnevenParts() error {
 	return &Error{400, codeBadUpload, "There was a problem with the multipart upload. All parts but the last have the same size."}
 }
 
+// LargeMetadata is metadata that is too large.
+func LargeMetadata() error {
+	return &Error{400, codeMetadata, "Your metadata headers exceed the maximum allowed metadata size."}
+}
+
 // Argumentf is a call that means nothing.
 func Argumentf(format string, args ...any) error {
 	return &Error{400, codeArgument, fmt.Sprintf(format, args...)}

@@ -202,7 +202,7 @@ func CheckCustom(fields []Field) error {
 		size += len(f.K) + len(f.V)
 	}
 	if size > queue.R2MetadataBytes {
-		return &Error{Status: 400, Code: codeMetadata, Text: "Your metadata headers exceed the maximum allowed metadata size."}
+		return LargeMetadata()
 	}
 	return nil
 }

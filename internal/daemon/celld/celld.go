@@ -98,6 +98,10 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	buckets, err := s.store()
+	if err != nil {
+		return err
+	}
 	puller := pulls.New(leaseKey)
 	defer puller.Wait()
 	told, err := notices.New(&s.Notices, operator.Addr().String(), s.Version, s.Log)
@@ -105,10 +109,13 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	n := node.New(node.Options{
-		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
+		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps, R2: buckets,
 		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
 	})
 	defer n.Stop()
+	if err := n.R2().Check(ctx, s.Log); err != nil {
+		return stopped(ctx, err)
+	}
 	store, err := control.Open(ctx, n.ControlURL)
 	if err != nil {
 		return stopped(ctx, err)

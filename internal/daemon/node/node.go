@@ -70,6 +70,8 @@ type Options struct {
 	DatabaseURLs map[string]string
 	// Caps bound the databases.
 	Caps caps.Settings
+	// R2 is the S3 store of R2 buckets; nil keeps them in the state folder.
+	R2 *r2.Store
 	// Store, when set, opens the store of a database in place of PostgreSQL's.
 	Store func(ctx context.Context, database string) (Store, error)
 	// AllowPrivate lets Workers reach private addresses too.
@@ -122,7 +124,7 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, n.sendTo, o.Log)
+	n.r2 = r2.New(o.State, o.R2, n.sendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)

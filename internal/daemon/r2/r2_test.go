@@ -65,7 +65,7 @@ func TestEventsAreTold(t *testing.T) {
 	}
 	messages, refused := make(chan queue.Draft, 10), make(chan struct{}, 100)
 	open := func(gone bool) *Buckets {
-		return New(state, func(_ context.Context, database, name string, drafts []queue.Draft) error {
+		return New(state, nil, func(_ context.Context, database, name string, drafts []queue.Draft) error {
 			if database != "default" || name == "gone" && gone {
 				refused <- struct{}{}
 				return errors.New("there is no such queue")
@@ -117,7 +117,7 @@ func TestAQueueThatComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages, tries := make(chan queue.Draft, 10), 0
-	b := New(state, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
+	b := New(state, nil, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
 		if tries++; tries < 3 {
 			return errors.New("the database does not answer")
 		}

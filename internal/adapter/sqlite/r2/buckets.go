@@ -40,7 +40,8 @@ CREATE TABLE rule (id TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWI
 CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX outbox_destination ON outbox (destination, seq);`, `
 CREATE TABLE made (one INTEGER PRIMARY KEY CHECK (one = 1), at INTEGER NOT NULL) STRICT;
-INSERT INTO made (one, at) VALUES (1, CAST(unixepoch('subsec') * 1000 AS INTEGER));`}
+INSERT INTO made (one, at) VALUES (1, CAST(unixepoch('subsec') * 1000 AS INTEGER));
+CREATE TABLE intent (id INTEGER PRIMARY KEY AUTOINCREMENT, action TEXT NOT NULL, key BLOB NOT NULL, mark TEXT NOT NULL, at INTEGER NOT NULL, destinations TEXT NOT NULL) STRICT;`}
 
 // about is what is kept of an object as JSON.
 type about struct {
@@ -103,8 +104,8 @@ func (b *Buckets) Put(ctx context.Context, bucket string, p *r2.Put) (*r2.Info, 
 		return nil, err
 	}
 	info := &r2.Info{
-		Key: p.Key, Version: body.id, Size: body.size, Etag: body.Sum(MD5), Uploaded: b.now().Truncate(time.Millisecond), HTTP: p.HTTP, Custom: p.Custom,
-		Checksums: body.sumsInHex(),
+		Key: p.Key, Version: body.id, Size: body.size, Etag: body.Sum(r2.MD5), Uploaded: b.now().Truncate(time.Millisecond), HTTP: p.HTTP, Custom: p.Custom,
+		Checksums: body.sums.All(),
 	}
 	err = b.Write(ctx, bucket, func(c *pool.Conn) error {
 		return b.set(c, bucket, info, body.pieces(), p.OnlyIf, r2.PutObject)
@@ -224,8 +225,8 @@ func (b *Buckets) Open(ctx context.Context, bucket, key string) (r2.Object, erro
 func (o *opened) Info() *r2.Info { return &o.stored.Info }
 
 // Body implements r2.Object.
-func (o *opened) Body(r r2.Range) io.ReadCloser {
-	return &body{folder: o.buckets.folder(o.bucket), pieces: o.pieces, skip: r.Offset, left: r.Length}
+func (o *opened) Body(r r2.Range) (io.ReadCloser, error) {
+	return &body{folder: o.buckets.folder(o.bucket), pieces: o.pieces, skip: r.Offset, left: r.Length}, nil
 }
 
 // Close implements r2.Object.

@@ -91,7 +91,7 @@ func mayGo(c *pool.Conn, bucket string) error {
 			objects = true
 			return nil
 		}),
-		c.Query("SELECT json_extract(destination, '$.queue') FROM outbox LIMIT 1", nil, func(s *sqlite3.Stmt) error {
+		c.Query("SELECT json_extract(destination, '$.queue') FROM outbox UNION ALL SELECT json_extract(destinations, '$[0].queue') FROM intent LIMIT 1", nil, func(s *sqlite3.Stmt) error {
 			events = s.ColumnText(0)
 			return nil
 		}),

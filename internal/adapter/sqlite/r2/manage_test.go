@@ -2,7 +2,6 @@ package r2
 
 import (
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -75,12 +74,7 @@ func TestDrop(t *testing.T) {
 	if _, err := b.Put(ctx, bucket, &r2.Put{Key: "late", Body: late}); err != nil {
 		t.Fatal(err)
 	}
-	o, err := b.Open(ctx, bucket, "late")
-	if err != nil || o == nil {
-		t.Fatal(o, err)
-	}
-	defer o.Close()
-	if text, err := io.ReadAll(o.Body(r2.Range{Length: 4})); string(text) != "late" || err != nil {
+	if text, _, err := read(ctx, b, "late"); text != "late" || err != nil {
 		t.Errorf("%s %v", text, err)
 	}
 	if rules, err := b.Rules(ctx, bucket); len(rules) != 0 || err != nil {

@@ -69,7 +69,10 @@ func read(ctx context.Context, b *Buckets, key string) (text string, found bool,
 		return "", false, err
 	}
 	defer o.Close()
-	body := o.Body(r2.Range{Offset: 0, Length: o.Info().Size})
+	body, err := o.Body(r2.Range{Offset: 0, Length: o.Info().Size})
+	if err != nil {
+		return "", false, err
+	}
 	defer body.Close()
 	all, err := io.ReadAll(body)
 	return string(all), true, err
@@ -272,7 +275,10 @@ func TestReadersAndBackupsKeepBodies(t *testing.T) {
 	if err != nil || len(copied) != 3 {
 		t.Fatal(len(copied), err)
 	}
-	body := o.Body(r2.Range{Offset: 1, Length: 4})
+	body, err := o.Body(r2.Range{Offset: 1, Length: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := io.ReadAll(body)
 	if string(text) != "ld a" || err != nil {
 		t.Errorf("%q, %v", text, err)

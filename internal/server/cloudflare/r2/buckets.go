@@ -34,7 +34,7 @@ type Buckets interface {
 	Delete(ctx context.Context, bucket string, keys []string) error
 	List(ctx context.Context, bucket string, q *r2.Query) (*r2.Page, error)
 	// Names are the buckets that were used or made.
-	Names() ([]string, error)
+	Names(ctx context.Context) ([]string, error)
 	// Created is when a bucket was first used or made; zero where that is not known.
 	Created(ctx context.Context, bucket string) (time.Time, error)
 	Make(ctx context.Context, bucket string) error
@@ -110,7 +110,7 @@ type bucket struct {
 }
 
 // buckets are those that a token may see: those of its app, or all.
-func (s *Service) buckets(t *access.Token) ([]*bucket, error) {
+func (s *Service) buckets(ctx context.Context, t *access.Token) ([]*bucket, error) {
 	var list []*bucket
 	known := map[string]*bucket{}
 	add := func(name string) *bucket {
@@ -131,7 +131,7 @@ func (s *Service) buckets(t *access.Token) ([]*bucket, error) {
 		}
 	}
 	if t.App == "" {
-		names, err := s.o.Buckets.Names()
+		names, err := s.o.Buckets.Names(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (s *Service) find(c *wire.Call) (*bucket, error) {
 }
 
 func (s *Service) named(c *wire.Call, name string) (*bucket, error) {
-	list, err := s.buckets(c.Token)
+	list, err := s.buckets(c.Context(), c.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (s *Service) list(w http.ResponseWriter, c *wire.Call) error {
 	if err := onlyHere(c); err != nil {
 		return err
 	}
-	list, err := s.buckets(c.Token)
+	list, err := s.buckets(c.Context(), c.Token)
 	if err != nil {
 		return err
 	}

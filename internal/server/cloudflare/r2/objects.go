@@ -3,6 +3,7 @@ package r2
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -158,6 +159,14 @@ func (s *Service) object(w http.ResponseWriter, c *wire.Call) error {
 	if err := r2.CheckKey(key); err != nil {
 		return failed(err)
 	}
+	for try := 1; ; try++ {
+		if err := s.objectOnce(w, c, b, key); !errors.Is(err, r2.ErrChanged) || try == queue.R2ReadTries {
+			return err
+		}
+	}
+}
+
+func (s *Service) objectOnce(w http.ResponseWriter, c *wire.Call, b *bucket, key string) error {
 	o, err := s.o.Buckets.Open(c.Context(), b.name, key)
 	if err != nil {
 		return failed(err)
@@ -171,7 +180,10 @@ func (s *Service) object(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return failed(err)
 	}
-	body := o.Body(part)
+	body, err := o.Body(part)
+	if err != nil {
+		return failed(err)
+	}
 	defer body.Close()
 	h := w.Header()
 	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))

@@ -51,7 +51,7 @@ func open(t *testing.T) (w *wiretest.World, token string, told <-chan string) {
 	w = wiretest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	messages := make(chan string, 10)
-	buckets := daemon.New(t.TempDir(), func(_ context.Context, _, name string, drafts []queue.Draft) error {
+	buckets := daemon.New(t.TempDir(), nil, func(_ context.Context, _, name string, drafts []queue.Draft) error {
 		for i := range drafts {
 			messages <- name + " " + string(drafts[i].Body)
 		}
