@@ -3,6 +3,8 @@ package client
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/runlot/runlot/client/delivery"
 )
 
 // Queue is a queue and how it is doing. A number of -1 is not known.
@@ -62,11 +64,12 @@ type Message struct {
 	Attempts int       `json:"attempts"`
 	Losses   int       `json:"losses"`
 	Sent     time.Time `json:"sent"`
-	// Visible is from when on it may be delivered.
-	Visible time.Time `json:"visible"`
+	// Visible is from when on it may be delivered, and Wait why not now; nil for what is not delayed, or where that is not known.
+	Visible time.Time      `json:"visible"`
+	Wait    *delivery.Wait `json:"wait,omitempty"`
 	// Leased is since when it is in flight, and Lease by whom; nil in another state, or while that is not known yet.
-	Leased *time.Time `json:"leased,omitempty"`
-	Lease  *Lease     `json:"lease,omitempty"`
+	Leased *time.Time      `json:"leased,omitempty"`
+	Lease  *delivery.Lease `json:"lease,omitempty"`
 	// Format is how the body was sent.
 	Format string `json:"format,omitempty" enum:"json,text,bytes,v8"`
 	// Size is that of the body, in bytes.
@@ -78,31 +81,7 @@ type Message struct {
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Settled is how it left its queue; nil while it is there.
-	Settled *Settled `json:"settled,omitempty"`
-}
-
-// Lease is who is at work on a message.
-type Lease struct {
-	// App, Version and Delivery are the handler's, and Delivery the call of it, which the record of the batch has too. They are ""
-	// for who pulled it over HTTP.
-	App      string `json:"app,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Delivery string `json:"delivery,omitempty"`
-	// Messages is the size of the batch.
-	Messages int `json:"messages"`
-	// Until is when the lease ends at the latest: the message is delivered again then.
-	Until time.Time `json:"until"`
-}
-
-// Settled is how a message left its queue.
-type Settled struct {
-	// As is what became of it: "acked", "dead" for one that went to the dead-letter queue, or "dropped".
-	As string `json:"as" enum:"acked,dead,dropped"`
-	// Batch is the record of its last delivery, Delivered when that began and At when it ended.
-	Batch     string    `json:"batch"`
-	Delivered time.Time `json:"delivered"`
-	At        time.Time `json:"at"`
-	App       string    `json:"app,omitempty"`
+	Settled *delivery.Settled `json:"settled,omitempty"`
 }
 
 // Messages is a page of messages. Next is the cursor of the next one; "" at the end.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/queues/bulk"
 	"github.com/runlot/runlot/internal/cli/remote"
@@ -156,6 +157,9 @@ func messageRow(m *client.Message) []terminal.Cell {
 		text = fmt.Sprintf("%s, %s", m.Format, remote.Size(int64(m.Size)))
 	}
 	text = terminal.Cut(terminal.Clean(text), longest)
+	if m.Wait != nil && m.Wait.Cause != delivery.Sent {
+		text += "\n" + terminal.Cut(bulk.Why(m.Wait), longest)
+	}
 	if m.Source != "" {
 		text += "\nfrom " + m.Source + ": " + terminal.Cut(terminal.Clean(m.Reason), longest)
 	}

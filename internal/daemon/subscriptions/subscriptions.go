@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
 	store "github.com/runlot/runlot/internal/adapter/postgres/control/subscriptions"
 	"github.com/runlot/runlot/internal/adapter/postgres/deaths"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/deploy"
@@ -48,6 +49,16 @@ func (t targets) Exists(ctx context.Context, p subscribe.Place) error {
 		_, err = db.Broker.PausedAt(p.Queue)
 	}
 	return err
+}
+
+// Gone implements subscribe.Queues.
+func (t targets) Gone(ctx context.Context, p subscribe.Place) bool {
+	db, err := t.Database(ctx, p.Database)
+	if err != nil {
+		return false
+	}
+	_, err = db.Broker.PausedAt(p.Queue)
+	return fault.KindOf(err) == fault.NotFound
 }
 
 // Send implements subscribe.Queues.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
+var errHeld = errors.New("another node has its queues")
+
 // runner is a runtime that writes down what runs: "app@number SECRET=value".
 type runner struct {
 	mu      sync.Mutex
@@ -31,6 +34,8 @@ type runner struct {
 	at func()
 	// refuse fails Check, start fails the start, after fails what comes behind the commit.
 	refuse, start, after error
+	// held is how many starts fail from now on.
+	held atomic.Int64
 	// manifests are what runs beside the app shop, and waiting the messages of queues that have not 7.
 	manifests []*app.Manifest
 	waiting   map[string]int64
@@ -43,6 +48,9 @@ func (r *runner) Check(context.Context, *deploy.Version) ([]string, error) {
 func (r *runner) Switch(ctx context.Context, v *deploy.Runnable, commit func(context.Context) error) error {
 	if r.start != nil {
 		return r.start
+	}
+	if r.held.Add(-1) >= 0 {
+		return errHeld
 	}
 	if r.at != nil {
 		r.at()

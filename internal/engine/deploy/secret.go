@@ -65,6 +65,7 @@ func (e *Engine) ChangeSecrets(ctx context.Context, appName string, change map[s
 		return fault.New(fault.From(err).Kind, "secret_restart", "%s stored, but version %d did not start with that, and goes on as it was: %s",
 			what, live.Number, fault.From(err).Error()).WithCause(err)
 	}
+	e.left(appName, false)
 	return nil
 }
 

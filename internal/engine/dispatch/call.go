@@ -18,6 +18,8 @@ type ending struct {
 	report    *queue.Report
 	exception *Exception
 	reason    string
+	// undecodable are the messages whose bodies the handler could not see.
+	undecodable []queue.ID
 	// blameless marks a Lost batch whose process ended on purpose.
 	blameless bool
 	// unseen marks a batch that came to a process which was gone: it is as if it had not been taken.
@@ -61,7 +63,10 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 		App: d.app, Queue: d.consumer.Queue, Delivery: delivery.ID, Version: c.version, Start: start, Duration: duration,
 		Outcome: e.outcome, Delivered: len(decisions), Error: e.exception, Reason: e.reason, Warnings: warnings,
 	}
-	record.explain(decisions)
+	if !e.blameless {
+		record.explain(decisions)
+		blameBodies(c.batch.Messages, decisions, e.undecodable)
+	}
 	d.settle(c, decisions, record)
 }
 
@@ -97,7 +102,7 @@ func (d *Dispatcher) judge(ctx context.Context, delivery *Delivery, result *Resu
 	case errors.Is(cause, errHandlerTime):
 		return ending{outcome: queue.TimedOut, reason: fmt.Sprintf("the handler did not finish within %s and was cancelled", span.Text(d.consumer.HandlerTime))}
 	case err == nil && result != nil:
-		e := ending{outcome: queue.Failed, report: &result.Report, exception: result.Error}
+		e := ending{outcome: queue.Failed, report: &result.Report, exception: result.Error, undecodable: result.Undecodable}
 		if result.Outcome == queue.OK {
 			e.outcome = queue.OK
 		}

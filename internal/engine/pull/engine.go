@@ -218,7 +218,7 @@ func (e *Engine) expire(now time.Time) time.Duration {
 // settle has a message settled that is marked as settling. mu is not held.
 func (h *hold) settle(e *Engine, c *queue.Consumer, outcome queue.Outcome, report *queue.Report, reason string) {
 	decisions, _ := queue.Settle(c, h.batch.Messages, outcome, report, 0)
-	decisions[0].Reason = reason
+	decisions[0].Reason, decisions[0].Outcome = reason, outcome
 	h.carryOut(e, decisions)
 }
 

@@ -33,13 +33,13 @@ type Engine struct {
 	changing chan struct{}
 
 	mu      sync.Mutex
-	watched map[string][]string // what each database was told to watch by this engine; guarded by mu
-	looked  bool                // the databases in use were looked at once; guarded by mu
+	watched map[string]bool // the databases that were told to watch queues by this engine; guarded by mu
+	looked  bool            // the databases in use were looked at once; guarded by mu
 }
 
 // New returns an engine that sends nothing yet.
 func New(o Options) *Engine {
-	return &Engine{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), watched: map[string][]string{}}
+	return &Engine{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), watched: map[string]bool{}}
 }
 
 // Start sends what waits, and what is raised from now on, until Stop.
@@ -175,17 +175,11 @@ func sources(database string, all []Subscription) []string {
 // watch has a database note what the subscriptions ask for. The caller has the turn.
 func (e *Engine) watch(ctx context.Context, database string, all []Subscription) error {
 	names := sources(database, all)
-	e.mu.Lock()
-	had, known := e.watched[database]
-	e.mu.Unlock()
-	if known && slices.Equal(had, names) {
-		return nil
-	}
 	if err := e.o.Deaths.Watch(ctx, database, names); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.watched[database] = names
+	e.watched[database] = len(names) > 0
 	return nil
 }

@@ -112,6 +112,8 @@ type Queues interface {
 	Databases() []string
 	// Exists fails with NotFound (queue.CodeQueueNotFound) for a queue that is not there.
 	Exists(ctx context.Context, p Place) error
+	// Gone reports whether a database is in use and has no such queue.
+	Gone(ctx context.Context, p Place) bool
 	// Send stores messages, and returns when they are.
 	Send(ctx context.Context, p Place, drafts []queue.Draft) error
 }

@@ -64,11 +64,23 @@ func (e *Engine) pass(ctx context.Context) (look bool, err error) {
 		e.o.Log.Warn("events of subscriptions were given up: their queues did not take them in time", "events", n)
 	}
 	for i := range all {
-		if err := e.send(ctx, &all[i]); err != nil {
+		if s := &all[i]; e.o.Queues.Gone(ctx, s.Target) || s.Source.Type == Letters && e.o.Queues.Gone(ctx, s.Source.Queue) {
+			e.drop(ctx, s)
+		} else if err := e.send(ctx, s); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return look, errors.Join(problems...)
+}
+
+// drop deletes a subscription that has lost a queue: one of the same name that comes later is another.
+func (e *Engine) drop(ctx context.Context, s *Subscription) {
+	err := e.o.Store.DeleteSubscription(ctx, s.ID)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		e.o.Log.Warn("an event subscription without its queue was not deleted", "subscription", s.ID, "error", fault.Detail(err))
+		return
+	}
+	e.o.Log.Info("an event subscription is deleted with its queue", "subscription", s.ID, "name", s.Name)
 }
 
 // databases are those whose queues are asked about, or were. The first time they are all those in use: a process before this
@@ -88,8 +100,8 @@ func (e *Engine) databases(all []Subscription) map[string]bool {
 			found[name] = true
 		}
 	}
-	for name, queues := range e.watched {
-		if len(queues) > 0 {
+	for name, is := range e.watched {
+		if is {
 			found[name] = true
 		}
 	}

@@ -34,11 +34,12 @@ type world struct {
 	// refuse are the queues that take nothing; crash fails the calls that forget what was done.
 	refuse map[Place]bool
 	crash  bool
+	gone   map[Place]bool
 	sent   map[Place][]string
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, notes: map[string][]Death{}, watched: map[string][]string{}, refuse: map[Place]bool{}, sent: map[Place][]string{}}
+	return &world{t: t, notes: map[string][]Death{}, watched: map[string][]string{}, refuse: map[Place]bool{}, gone: map[Place]bool{}, sent: map[Place][]string{}}
 }
 
 func (w *world) start() *Engine {
@@ -158,6 +159,12 @@ func (w *world) Exists(_ context.Context, p Place) error {
 	return nil
 }
 
+func (w *world) Gone(_ context.Context, p Place) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone[p]
+}
+
 func (w *world) Send(_ context.Context, p Place, drafts []queue.Draft) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,6 +175,13 @@ func (w *world) Send(_ context.Context, p Place, drafts []queue.Draft) error {
 		w.sent[p] = append(w.sent[p], string(d.Body))
 	}
 	return nil
+}
+
+// with changes the world while an engine is at work in it.
+func (w *world) with(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
 }
 
 // die leaves notes of dead letters of the queue jobs, which is watched.
@@ -213,14 +227,14 @@ func TestDeadLettersAreTold(t *testing.T) {
 		e := w.start()
 		w.must(e.Create(t.Context(), dead("a", "jobs", "told")))
 		w.must(e.Create(t.Context(), dead("b", "jobs", "away")))
-		w.refuse[at("away")] = true
+		w.with(func() { w.refuse[at("away")] = true })
 		w.die(queue.EventLetters + 1)
 		e.Wake()
 		synctest.Wait()
 		if got := w.got(at("told")); len(got) != 2 || !strings.HasPrefix(got[0], Mark) {
 			t.Errorf("told %d messages: %.200v", len(got), got)
 		}
-		w.refuse[at("away")] = false
+		w.with(func() { w.refuse[at("away")] = false })
 		time.Sleep(queue.EventRetryMax)
 		synctest.Wait()
 		if got := w.got(at("away")); len(got) != 2 {
@@ -235,13 +249,13 @@ func TestDeadLettersAreTold(t *testing.T) {
 		}
 		// Killed between the sending and the note of it.
 		w.got(at("away"))
-		w.crash = true
+		w.with(func() { w.crash = true })
 		w.die(1)
 		e.Wake()
 		synctest.Wait()
 		e.Stop()
 		before := w.got(at("told"))
-		w.crash = false
+		w.with(func() { w.crash = false })
 		e = w.start()
 		synctest.Wait()
 		if after := w.got(at("told")); len(before) == 0 || len(after) == 0 {
@@ -275,7 +289,7 @@ func TestWhatIsNotToldAnyMore(t *testing.T) {
 		}
 		s.Enabled = true
 		w.must(e.Update(t.Context(), s))
-		w.refuse[at("told")] = true
+		w.with(func() { w.refuse[at("told")] = true })
 		w.die(1)
 		e.Wake()
 		time.Sleep(queue.EventAge + queue.EventRetryMax)
@@ -292,6 +306,37 @@ func TestWhatIsNotToldAnyMore(t *testing.T) {
 			t.Errorf("behind the last one %v is watched", got)
 		}
 		e.Stop()
+	})
+}
+
+// TestSubscriptionsGoWithTheirQueues: with the one that is told, and with the one that they are about.
+func TestSubscriptionsGoWithTheirQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		e := w.start()
+		defer e.Stop()
+		for _, s := range []*Subscription{dead("a", "jobs", "told"), dead("b", "other", "told"), dead("c", "jobs", "away")} {
+			w.must(e.Create(t.Context(), s))
+		}
+		left := func(want ...string) {
+			t.Helper()
+			e.Wake()
+			synctest.Wait()
+			all, err := e.List(t.Context())
+			w.must(err)
+			got := make([]string, len(all))
+			for i := range all {
+				got[i] = all[i].Name
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		left("a", "b", "c")
+		w.with(func() { w.gone[at("away")] = true })
+		left("a", "b")
+		w.with(func() { w.gone[at("jobs")] = true })
+		left("b")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
@@ -50,6 +51,56 @@ func finish(t *testing.T, b *broker.Broker, l *ledger.Ledger, n int) {
 		t.Fatal(err)
 	}
 	l.Batch(r)
+}
+
+// TestWhyAMessageWaits: one that was sent with a delay, one whose handler failed, and one in flight say so.
+func TestWhyAMessageWaits(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.serve()
+	ctx, c := t.Context(), w.admin
+	if _, err := c.Send(ctx, "db", "jobs", append(drafts("1", "2"), client.Draft{Body: []byte("3"), DelaySeconds: 3600})); err != nil {
+		t.Fatal(err)
+	}
+	lane, err := b.Lane("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lane.Close()
+	until := time.Now().Add(time.Minute).Truncate(time.Microsecond)
+	for i, outcome := range []queue.Outcome{queue.Failed, queue.OK} {
+		batch, err := lane.Next(ctx, 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lane.Held(batch, &queue.Holder{App: "shop", Version: "v1", Delivery: "d", Until: until})
+		page, err := c.Peek(ctx, "db", "jobs", "in_flight", "", 0)
+		if err != nil || len(page.Items) != 1 || page.Items[0].Wait != nil {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		want := &delivery.Lease{App: "shop", Version: "v1", Delivery: "d", Messages: 1, Until: until.UTC()}
+		if diff := cmp.Diff(want, page.Items[0].Lease); diff != "" {
+			t.Error(diff)
+		}
+		done := make(chan error, 1)
+		lane.Settle(batch, []queue.Decision{{
+			Seq: batch.Messages[0].Seq, Verdict: queue.Retry, Delay: time.Duration(i+1) * 10 * time.Minute, Failures: 1, Outcome: outcome, Reason: "Error: no",
+		}}, "", func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := c.Peek(ctx, "db", "jobs", "delayed", "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]delivery.Wait, 0, len(page.Items))
+	for i := range page.Items {
+		got = append(got, *page.Items[i].Wait)
+	}
+	want := []delivery.Wait{{Cause: "failed", Reason: "Error: no"}, {Cause: "asked"}, {Cause: "sent"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestSettledMessages(t *testing.T) {

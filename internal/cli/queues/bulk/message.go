@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
@@ -96,6 +97,9 @@ func describe(out *terminal.Output, m *client.Message) {
 		{"Sent", remote.Clock(m.Sent) + ", " + remote.Ago(m.Sent)},
 		{"Attempts", strconv.Itoa(m.Attempts)},
 	}
+	if m.Wait != nil {
+		lines = append(lines, [2]string{"Waits", Why(m.Wait)})
+	}
 	if l := m.Lease; l != nil {
 		who := "pulled over HTTP"
 		if l.App != "" {
@@ -129,6 +133,19 @@ func describe(out *terminal.Output, m *client.Message) {
 	if m.Settled == nil {
 		out.Printf("%s", body(m))
 	}
+}
+
+// Why says in words why a message is delayed.
+func Why(w *delivery.Wait) string {
+	text := map[string]string{
+		delivery.Sent: "it was sent with a delay", delivery.Asked: "the handler asked for a retry", delivery.Failed: "back-off after a failure",
+		delivery.Timeout: "back-off after a handler that did not finish in time", delivery.Lost: "back-off after its process ended",
+		delivery.Errored: "back-off until the handler can run",
+	}[w.Cause]
+	if w.Reason != "" {
+		text += ": " + terminal.Clean(w.Reason)
+	}
+	return text
 }
 
 // Waited is the time from when a message was sent until its last delivery began.

@@ -48,6 +48,8 @@ type Message struct {
 	// known, and for other messages.
 	Source string
 	Reason string
+	// Retried is why the last delivery gave it back; zero for what was not tried in this queue.
+	Retried store.Cause
 }
 
 // Codes of the faults of a look.
@@ -160,6 +162,7 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 		m := Message{
 			ID: k.ID(h), State: Visible, Attempts: int(h.Failures), Losses: int(h.Losses), SentAt: time.UnixMilli(h.SentAt),
 			VisibleAt: time.UnixMilli(h.SentAt), Format: h.Format, Size: h.Bytes, Body: body, Reason: h.Reason,
+			Retried: h.Retried,
 		}
 		if h.VisibleAt > 0 {
 			m.VisibleAt = time.UnixMilli(h.VisibleAt)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -69,9 +70,9 @@ func Message(m *operate.Message) client.Message {
 		ID: m.ID.String(), State: string(m.State), Attempts: m.Attempts, Losses: m.Losses, Sent: m.SentAt.UTC(), Visible: m.VisibleAt.UTC(),
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
-	out.Leased = moment(m.LeasedAt)
+	out.Leased, out.Wait = moment(m.LeasedAt), wait(m)
 	if h := m.Holder; h != nil {
-		out.Lease = &client.Lease{App: h.App, Version: h.Version, Delivery: h.Delivery, Messages: m.Batch, Until: h.Until.UTC()}
+		out.Lease = &delivery.Lease{App: h.App, Version: h.Version, Delivery: h.Delivery, Messages: m.Batch, Until: h.Until.UTC()}
 	}
 	out.Encoding, out.Body = encode(m.Format, whole(m))
 	return out
