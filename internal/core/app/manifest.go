@@ -68,6 +68,17 @@ func (m *Manifest) Names(database, queueName string) bool {
 	return m.Database == database && slices.Contains(m.Queues(), queueName)
 }
 
+// Handled are the consumers whose batches go to the app's handler, by queue.
+func (m *Manifest) Handled() map[string]queue.Consumer {
+	handled := make(map[string]queue.Consumer, len(m.Consumers))
+	for i := range m.Consumers {
+		if !m.Consumers[i].Pull {
+			handled[m.Consumers[i].Queue] = m.Consumers[i]
+		}
+	}
+	return handled
+}
+
 // Queues returns every queue that the app names, each once: produced, consumed, and dead-letter queues.
 func (m *Manifest) Queues() []string {
 	seen := map[string]bool{}

@@ -33,7 +33,7 @@ func (none) Manifests() []*app.Manifest { return nil }
 
 func (none) Series(string) *series.Recorder { return nil }
 
-func (none) Removable(context.Context, string, string) error { return nil }
+func (none) Withdraw(context.Context, string, string) (func(), error) { return func() {}, nil }
 
 func (none) RemoveQueue(context.Context, string, string) (store.Count, error) {
 	return store.Count{}, nil

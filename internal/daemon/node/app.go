@@ -13,7 +13,6 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/history"
 	"github.com/runlot/runlot/internal/daemon/numbers"
@@ -234,7 +233,7 @@ func (a *App) onLive(p *workerd.Process, v *Version) {
 	a.process, a.serving, a.resting = p, v, false
 	a.door.Set(a.n.tracing.Door(v.Manifest.Name, v.ID, p))
 	a.runs.Live(a.n.tracing.Scheduled(v.Manifest.Name, v.ID, p), v.ID, v.Manifest)
-	wanted := wantedConsumers(v.Manifest)
+	wanted := v.Manifest.Handled()
 	for queueName, c := range a.consumers {
 		if settings, ok := wanted[queueName]; ok && c.serves(v.Manifest.Database, &settings) {
 			c.SetRuntime(p, v.ID)
@@ -283,17 +282,6 @@ func (a *App) rest(v *Version) {
 // wake starts the process of a parked app.
 func (a *App) wake() { a.sup.Wake() }
 
-// wantedConsumers are those of the handler, by queue.
-func wantedConsumers(m *app.Manifest) map[string]queue.Consumer {
-	wanted := make(map[string]queue.Consumer, len(m.Consumers))
-	for i := range m.Consumers {
-		if !m.Consumers[i].Pull {
-			wanted[m.Consumers[i].Queue] = m.Consumers[i]
-		}
-	}
-	return wanted
-}
-
 // keep sets the retention of the queues that are drained over HTTP: nothing runs here for them. It is stored, so that a
 // broker which comes later has it too.
 func (a *App) keep(ctx context.Context, m *app.Manifest, db *database) {
@@ -314,7 +302,7 @@ func (a *App) keep(ctx context.Context, m *app.Manifest, db *database) {
 
 // updateConsumers makes the running consumers those of the manifest. One that did not change goes on.
 func (a *App) updateConsumers(ctx context.Context, m *app.Manifest, db *database) {
-	wanted := wantedConsumers(m)
+	wanted := m.Handled()
 	a.mu.Lock()
 	var ended []*consumer
 	for queueName, c := range a.consumers {

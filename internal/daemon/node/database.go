@@ -276,7 +276,11 @@ func (d *database) Declare(ctx context.Context, names []string) error {
 }
 
 // remove deletes a queue, and drops what memory holds of it, so that another of its name begins with nothing.
-func (d *database) remove(ctx context.Context, b *broker.Broker, queueName string) (store.Count, error) {
+func (d *database) remove(ctx context.Context, queueName string) (store.Count, error) {
+	b, err := d.live(ctx)
+	if err != nil {
+		return store.Count{}, err
+	}
 	d.mu.Lock()
 	d.queues = slices.DeleteFunc(d.queues, func(name string) bool { return name == queueName })
 	d.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
-	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -57,40 +56,21 @@ func (n *Node) SendTo(ctx context.Context, databaseName, queueName string, draft
 	return err
 }
 
-// Removable implements removals.Node.
-func (n *Node) Removable(ctx context.Context, databaseName, queueName string) error {
-	_, done, err := n.withdraw(ctx, databaseName, queueName)
-	if err == nil {
-		done()
+// Withdraw implements removals.Node.
+func (n *Node) Withdraw(ctx context.Context, databaseName, queueName string) (done func(), err error) {
+	if err := n.r2.Unfed(ctx, databaseName, queueName); err != nil {
+		return nil, err
 	}
-	return err
+	return n.claims.Remove(databaseName, queueName, n.Manifests)
 }
 
 // RemoveQueue implements removals.Node.
 func (n *Node) RemoveQueue(ctx context.Context, databaseName, queueName string) (store.Count, error) {
-	b, done, err := n.withdraw(ctx, databaseName, queueName)
-	if err != nil {
-		return store.Count{}, err
+	db, ok := n.databases.Find(databaseName)
+	if !ok {
+		return store.Count{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName)
 	}
-	defer done()
-	db, _ := n.databases.Find(databaseName) // what was in use stays so
-	return db.remove(ctx, b, queueName)
-}
-
-// withdraw takes a queue away from the apps, until done is called. Faults: NotFound (queue.CodeQueueNotFound); Conflict for a
-// queue that somebody uses.
-func (n *Node) withdraw(ctx context.Context, databaseName, queueName string) (b *broker.Broker, done func(), err error) {
-	db, err := n.Database(ctx, databaseName)
-	if err == nil {
-		_, err = db.Broker.Settings(queueName)
-	}
-	if err == nil {
-		err = n.r2.Unfed(ctx, databaseName, queueName)
-	}
-	if err == nil {
-		done, err = n.claims.Remove(databaseName, queueName, n.Manifests)
-	}
-	return db.Broker, done, err
+	return db.remove(ctx, queueName)
 }
 
 // DatabaseURL is how a database is reached, made if it is new.

@@ -11,13 +11,16 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/engine/subscribe"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // Node has the queues.
 type Node interface {
-	// Removable refuses a queue that cannot be deleted now, without touching it.
-	Removable(ctx context.Context, database, queueName string) error
-	// RemoveQueue deletes a queue, and returns what it held. Its faults are those of Removable, and the broker's.
+	// Database is what serves a database now. Faults: NotFound (queue.CodeQueueNotFound), Unavailable.
+	Database(ctx context.Context, name string) (reach.Database, error)
+	// Withdraw takes a queue away from apps and buckets, until done is called. Fault: Conflict, naming who uses it.
+	Withdraw(ctx context.Context, database, queueName string) (done func(), err error)
+	// RemoveQueue deletes a queue that was withdrawn, and returns what it held. Faults: those of the broker.
 	RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error)
 }
 
@@ -48,9 +51,18 @@ func (r *Remover) unsubscribed(ctx context.Context, place subscribe.Place) error
 // before: another queue of its name is none of it. Faults: NotFound (queue.CodeQueueNotFound); Conflict, naming who uses the
 // queue; Unavailable.
 func (r *Remover) RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error) {
-	if err := r.Node.Removable(ctx, database, queueName); err != nil {
+	db, err := r.Node.Database(ctx, database)
+	if err == nil {
+		_, err = db.Broker.Settings(queueName)
+	}
+	if err != nil {
 		return store.Count{}, err
 	}
+	done, err := r.Node.Withdraw(ctx, database, queueName)
+	if err != nil {
+		return store.Count{}, err
+	}
+	defer done()
 	if err := r.unsubscribed(ctx, subscribe.Place{Database: database, Queue: queueName}); err != nil {
 		return store.Count{}, err
 	}

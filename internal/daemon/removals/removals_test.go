@@ -5,23 +5,33 @@ import (
 	"log/slog"
 	"testing"
 
+	database "github.com/runlot/runlot/internal/adapter/memory"
 	memory "github.com/runlot/runlot/internal/adapter/memory/operations"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/removals"
+	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/operations"
 	"github.com/runlot/runlot/internal/engine/subscribe"
+	"github.com/runlot/runlot/internal/server/api/reach"
 )
 
 // world is a node whose one queue can be deleted, and operations that go on until they are cancelled.
-type world struct{ removed, refuse bool }
+type world struct {
+	broker          *broker.Broker
+	removed, refuse bool
+}
 
-func (w *world) Removable(context.Context, string, string) error {
+func (w *world) Database(context.Context, string) (reach.Database, error) {
+	return reach.Database{Broker: w.broker}, nil
+}
+
+func (w *world) Withdraw(context.Context, string, string) (func(), error) {
 	if w.refuse {
-		return fault.New(fault.Conflict, "queue_used", "somebody uses it")
+		return nil, fault.New(fault.Conflict, "queue_used", "somebody uses it")
 	}
-	return nil
+	return func() {}, nil
 }
 
 func (w *world) RemoveQueue(context.Context, string, string) (store.Count, error) {
@@ -38,7 +48,14 @@ func (*world) Ended(*operations.Operation) {}
 // TestWhatEndsWithAQueue: its operations are cancelled and those of others go on; a queue that may not be deleted, or that a
 // subscription names, keeps them.
 func TestWhatEndsWithAQueue(t *testing.T) {
-	w := &world{refuse: true}
+	w := &world{refuse: true, broker: broker.New(broker.Options{Store: database.NewDatabase().Open()})}
+	if err := w.broker.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.broker.Stop(context.Background()) }()
+	if err := w.broker.Declare(t.Context(), []string{"jobs"}); err != nil {
+		t.Fatal(err)
+	}
 	e := operations.New(operations.Options{Store: &memory.Store{}, Runs: w, Observer: w, Log: slog.New(slog.DiscardHandler)})
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
