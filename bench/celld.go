@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,13 +39,25 @@ const (
 
 // runCelld is the program behind celldCommand: a daemon on free ports, with its data in the folder that is its only
 // argument. It prints a line of JSON when it runs.
-func runCelld(args []string) error {
+func runCelld(args []string) (err error) {
 	f := flag.NewFlagSet(celldCommand, flag.ContinueOnError)
+	profile := f.String("profile", "", "file for a CPU profile")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *profile != "" {
+		file, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	return celld.Run(ctx, &celld.Settings{
 		Data: f.Arg(0), Listen: "127.0.0.1:0", Operator: "127.0.0.1:0", AllowPrivate: true, Version: "bench",
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -67,46 +78,39 @@ type instance struct {
 	views []string
 }
 
+// launched is a daemon that runs.
+type launched struct {
+	ready celld.Ready
+	token string
+	*copied
+}
+
+// launch starts a daemon over a folder of its own. name is that of the folder, and of the profile where one is wanted.
+func (b *bench) launch(ctx context.Context, name string, args ...string) (*launched, error) {
+	l := &launched{}
+	var err error
+	if l.copied, err = b.copy(ctx, &l.ready, append(append([]string{celldCommand}, args...), filepath.Join(b.tmp, name))...); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(l.ready.TokenFile)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the daemon does not start: %w", err), l.stop())
+	}
+	l.token = strings.TrimSpace(string(text))
+	return l, nil
+}
+
 func (b *bench) startCelld(ctx context.Context) (_ *instance, err error) {
-	self, err := os.Executable()
+	l, err := b.launch(ctx, "celld")
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(b.tmp, "celld")
-	cmd := exec.CommandContext(ctx, self, celldCommand, data)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopTime
-	cmd.Env = append(os.Environ(), "RUNLOT_WORKERD="+b.paths.Workerd, "RUNLOT_POSTGRES="+b.paths.Postgres)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	stop := func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		return cmd.Wait()
-	}
-	i := &instance{}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &i.ready)
-	}
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(i.ready.TokenFile)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the daemon does not start: %w", err), stop())
-	}
-	i.token = strings.TrimSpace(string(text))
+	i, stop := &instance{ready: l.ready, token: l.token}, l.stop
 	public, err := url.Parse(i.ready.Public)
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	i.worker = newWorker(batches, i.address("sender"), i.address("receiver"), cmd.Process.Pid, stop)
+	i.worker = newWorker(batches, i.address("sender"), i.address("receiver"), l.pid(), stop)
 	// The apps' names are those of no resolver.
 	i.client.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

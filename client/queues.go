@@ -28,7 +28,7 @@ func (c *Client) Queue(ctx context.Context, database, queue string) (*Queue, err
 }
 
 // Peek returns a page of the messages of a queue, without taking them: of one state ("visible", "delayed", "in_flight")
-// or, for "", of all. A limit of 0 is the server's choice.
+// or, for "", of all three; or, for "settled", of those that left it lately. A limit of 0 is the server's choice.
 func (c *Client) Peek(ctx context.Context, database, queue, state, cursor string, limit int) (*Messages, error) {
 	q := paged(0, limit)
 	if state != "" {
@@ -40,7 +40,7 @@ func (c *Client) Peek(ctx context.Context, database, queue, state, cursor string
 	return get[Messages](ctx, c, queueAt(database, queue, "messages"), q)
 }
 
-// Message returns one message of a queue.
+// Message returns one message of a queue, also one that left it lately, as far as that is recorded.
 func (c *Client) Message(ctx context.Context, database, queue, id string) (*Message, error) {
 	return get[Message](ctx, c, queueAt(database, queue, "messages", id), nil)
 }

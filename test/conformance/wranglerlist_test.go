@@ -32,6 +32,10 @@ var wranglerCommands = area{"wrangler", []feature{
 		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused while a live version names the queue.",
 	},
 	{
+		name: "producers and a consumer of one queue in several scripts", of: "CJ", state: works, tests: "`TestQueuesBetweenScripts`",
+		note: "Names of queues mean the same in every script with a wrangler file, and in every app of one database with a `runlot.json`. A second consumer is refused with code 11004, naming both. A `delivery_delay` is of the producer binding that names it, so that two scripts may have different ones.",
+	},
+	{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
 		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
 	},
@@ -51,5 +55,9 @@ var wranglerCommands = area{"wrangler", []feature{
 	{
 		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",
 		note: "Metadata of `values.update` is JSON as text: an object, which the package sends as a form with a part for each key, is refused.",
+	},
+	{
+		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: works, tests: "`TestGoSDK`",
+		note: "There is no parameter for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
 	},
 }}

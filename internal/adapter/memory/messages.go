@@ -27,10 +27,12 @@ type messages struct {
 	unsorted bool
 	// letters says where dead letters came from, by Seq.
 	letters map[int64]letter
+	// retried says why messages were given back, by Seq.
+	retried map[int64]store.Cause
 }
 
 func newMessages(info store.QueueInfo) *messages {
-	return &messages{info: info, due: map[int64]store.Row{}, letters: map[int64]letter{}}
+	return &messages{info: info, due: map[int64]store.Row{}, letters: map[int64]letter{}, retried: map[int64]store.Cause{}}
 }
 
 func (d *Database) numbered(id int32) *messages {
@@ -89,6 +91,7 @@ func (q *messages) add(r *store.Row) {
 // remove takes a message out for good and returns it.
 func (q *messages) remove(seq int64) (store.Row, bool) {
 	delete(q.letters, seq)
+	delete(q.retried, seq)
 	return q.take(seq)
 }
 
@@ -338,6 +341,7 @@ func (d *Database) retry(t *store.Retry) {
 	}
 	r.Failures, r.Losses, r.VisibleAt = t.Failures, t.Losses, t.VisibleAt
 	q.add(&r)
+	q.retried[r.Seq] = t.Cause
 }
 
 func (d *Database) move(m store.Move) {

@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/removal"
 	"github.com/runlot/runlot/internal/adapter/postgres/undo"
+	"github.com/runlot/runlot/internal/adapter/postgres/retry"
 	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -39,9 +40,7 @@ var statements = map[string]string{
 	stmtInsert: `INSERT INTO runlot_queue.message (` + messageColumns + `)
 		SELECT ` + messageColumns + ` FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[], $10::bytea[]) AS r (` + messageColumns + `)`,
 	stmtDelete: `DELETE FROM runlot_queue.message WHERE queue_id = $1 AND seq = ANY($2::bigint[])`,
-	stmtRetry: `UPDATE runlot_queue.message m SET failures = k.failures, losses = k.losses, visible_at = k.visible_at
-		FROM unnest($1::int[], $2::bigint[], $3::smallint[], $4::smallint[], $5::timestamptz[]) AS k (queue_id, seq, failures, losses, visible_at)
-		WHERE m.queue_id = k.queue_id AND m.seq = k.seq`,
+	stmtRetry:  retry.Statement,
 	stmtMove: `WITH gone AS (
 			DELETE FROM runlot_queue.message m
 			USING unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::text[]) AS k (from_queue, from_seq, to_queue, to_seq, source, reason)
@@ -199,6 +198,12 @@ func (f *frame) retryParams(list []store.Retry) [][]byte {
 		},
 		func(b []byte) []byte {
 			return putArray(b, pgtype.TimestamptzOID, list, func(b []byte, r *store.Retry) []byte { return putVisible(b, r.VisibleAt) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *store.Retry) []byte { return putInt2(b, retry.Number(r.Outcome)) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.TextOID, list, func(b []byte, r *store.Retry) []byte { return putBytes(b, []byte(r.Reason)) })
 		},
 	)
 }

@@ -145,7 +145,7 @@ const (
 	// DiskReserve is the free space of the disk under the embedded PostgreSQL from which on it takes no more sends.
 	DiskReserve = 256 << 20
 	// PeekRows and PeekBytes bound one page of messages that an operator looks at, OperateIDs the messages that one call
-	// names, and ReasonBytes the text that a dead letter keeps of its last failure.
+	// names, and ReasonBytes the text that a message keeps of its last failure.
 	PeekRows    = 1_000
 	PeekBytes   = 4 << 20
 	OperateIDs  = 1_000

@@ -246,7 +246,7 @@ func (s *settler) fill(group []*settlement, moves int) error {
 			case queue.Retry:
 				c.Retry = append(c.Retry, store.Retry{
 					Key: key, Failures: int16(d.Failures), Losses: int16(d.Losses),
-					VisibleAt: max(visibleAfter(now, d.Delay), floor),
+					VisibleAt: max(visibleAfter(now, d.Delay), floor), Cause: store.Cause{Outcome: d.Outcome, Reason: storable(d.Reason)},
 				})
 			case queue.DeadLetter:
 				to := store.Key{Queue: one.dead.ID, Seq: seq}

@@ -51,6 +51,8 @@ func (b *Broker) sweepLoop() {
 				pause = queue.ExpirePause
 			}
 			expiry.Reset(pause)
+		case <-b.Left():
+			expiry.Reset(0)
 		}
 	}
 }

@@ -73,11 +73,12 @@ func (e *Engine) pull(ctx context.Context, c *queue.Consumer, r Request) ([]Mess
 		e.release(holds)
 		return nil, context.Cause(ctx)
 	}
-	list := make([]Message, len(holds))
+	list, signed := make([]Message, len(holds)), newSigner(e.o.Key, c.Queue)
 	for i, h := range holds {
 		m := h.message()
 		l := lease{id: m.ID, seq: m.Seq, term: e.term, delivery: h.delivery}
-		list[i] = Message{Message: m, Lease: l.text(e.o.Key, c.Queue)}
+		h.q.lane.Held(h.batch, &queue.Holder{Until: time.Unix(0, h.end)})
+		list[i] = Message{Message: m, Lease: signed.text(&l)}
 	}
 	return list, nil
 }

@@ -176,6 +176,12 @@ func TestALeaseRunsOut(t *testing.T) {
 			list, err := r.e.Pull(t.Context(), &r.consumer, pull.Request{Size: 1, Visibility: 5 * time.Second, Wait: time.Minute})
 			r.check(err)
 			r.want(list, fmt.Sprintf("1 %d", attempt))
+			held, err := r.b.Peek(t.Context(), "a", operate.PeekOptions{State: operate.InFlight})
+			r.check(err)
+			until := held.Messages[0].LeasedAt.Add(5 * time.Second)
+			if h := held.Messages[0].Holder; h == nil || *h != (queue.Holder{Until: until}) || !until.Equal(time.Now().Add(5*time.Second)) {
+				t.Errorf("it is held by %+v", h)
+			}
 			if waited := time.Since(begin); attempt > 1 && waited.Round(time.Second) != 5*time.Second {
 				t.Errorf("attempt %d came after %s", attempt, waited)
 			}

@@ -196,7 +196,7 @@ func TestWorkerConsumers(t *testing.T) {
 		t.Errorf("a change that is none made a version: %d", len(versions))
 	}
 	wantText(t, "of another script", w.result("PUT", one, token, `{"type":"worker","script_name":"other"}`),
-		"400 11004 the queue orders-dlq has a consumer already: the script shop — a queue has one consumer; remove that one first")
+		"400 11004 the queue orders-dlq has a consumer already: the script shop, and other cannot consume it too — a queue has one consumer; remove that one first")
 	if text := w.result("PUT", one, token, `{"type":"worker","script_name":"shop"}`); !strings.Contains(text, `"batch_size":10,"max_concurrency":null`) {
 		t.Error(text)
 	}

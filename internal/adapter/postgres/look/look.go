@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/retry"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -52,7 +53,7 @@ func heads[R headRow](queueID int32, rows []R) []store.Head {
 				Queue: queueID, Seq: r.Seq, Origin: r.Origin, Format: queue.Format(r.Format), Failures: r.Failures, Losses: r.Losses,
 				SentAt: r.SentAt, VisibleAt: r.VisibleAt,
 			},
-			Bytes: int(r.Bytes), Source: r.Source, Reason: r.Reason,
+			Bytes: int(r.Bytes), Source: r.Source, Reason: r.Reason, Retried: store.Cause{Outcome: retry.Outcome(r.RetryOutcome), Reason: r.RetryReason},
 		}
 	}
 	return list

@@ -37,6 +37,7 @@ func TestRightsOfTheAppRole(t *testing.T) {
 	clustertest.Exec(t, app, "SELECT id, body FROM runlot_queue.messages")
 	clustertest.Exec(t, app, "SELECT id, outcome FROM runlot_queue.batches")
 	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_fates")
+	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_acks")
 	clustertest.Exec(t, app, "SELECT queue, minute FROM runlot_queue.minutes")
 	for _, sql := range []string{
 		"SELECT 1 FROM runlot_queue.message", "SELECT 1 FROM runlot_queue.inbox", "SELECT 1 FROM runlot_queue.queue",

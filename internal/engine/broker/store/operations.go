@@ -64,6 +64,8 @@ type Head struct {
 	// "" for other messages.
 	Source int32
 	Reason string
+	// Retried is why the last delivery of its queue gave it back; zero for what was not tried there.
+	Retried Cause
 }
 
 // Cleared is what one step of ClearInbox did.
