@@ -161,7 +161,7 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
-	remover := &removals.Remover{Node: n, Operations: background}
+	remover := &removals.Remover{Node: n, Operations: background, Subscriptions: events.List}
 	counted := &numbers.APICalls{}
 	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)

@@ -258,8 +258,7 @@ func (n *Node) Claimable(m *app.Manifest) error {
 // release gives up the queues that a holds and that the version it runs does not consume.
 func (n *Node) release(a *App, runs *Version) {
 	if runs == nil {
-		n.claims.Release(a, nil)
-		return
+		runs = &Version{}
 	}
 	n.claims.Release(a, runs.Manifest)
 }

@@ -347,3 +347,12 @@ func parseCursor(cursor string, f filter.Filter) (int64, error) {
 	}
 	return max(int64(binary.BigEndian.Uint64(raw[5:])), 0), nil
 }
+
+// Matches evaluates what may have changed of a message that is not under lease.
+func Matches(f *filter.Filter, h *store.Head, now int64) bool {
+	state := filter.Visible
+	if h.VisibleAt > now {
+		state = filter.Delayed
+	}
+	return f.Match(&filter.Subject{State: state, Attempts: int(h.Failures)}, now)
+}
