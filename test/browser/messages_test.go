@@ -90,7 +90,7 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll("#ask\\.delete, #ask\\.retry, #ask\\.redrive").length`); n != 0 {
 		t.Errorf("%d buttons are for all that match a filter that is none", n)
 	}
-	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0" {
+	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0 settled" {
 		t.Errorf("the states are %q", got)
 	}
 	find("body.n:2")

@@ -7,8 +7,14 @@ import (
 	"github.com/runlot/runlot/internal/adapter/memory"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/lookup"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/removaltest"
 	"github.com/runlot/runlot/internal/engine/broker/storetest/undotest"
 )
+
+func TestLookupContract(t *testing.T) {
+	lookup.Run(t, func(*testing.T) store.Store { return memory.NewDatabase().Open() })
+}
 
 func TestContract(t *testing.T) {
 	open := func(*testing.T) storetest.Subject {
@@ -32,5 +38,6 @@ func TestContract(t *testing.T) {
 		}
 	}
 	storetest.Run(t, open)
+	removaltest.Run(t, open)
 	undotest.Run(t, open)
 }

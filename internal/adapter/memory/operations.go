@@ -16,7 +16,7 @@ type letter struct {
 
 func (q *messages) head(r *store.Row) store.Head {
 	from := q.letters[r.Seq]
-	h := store.Head{Row: *r, Bytes: len(r.Body), Source: from.source, Reason: from.reason}
+	h := store.Head{Row: *r, Bytes: len(r.Body), Source: from.source, Reason: from.reason, Retried: q.retried[r.Seq]}
 	h.Body = nil
 	return h
 }

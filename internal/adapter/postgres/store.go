@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/look"
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
 	"github.com/runlot/runlot/internal/adapter/postgres/search"
@@ -35,6 +36,7 @@ type Options struct {
 type Store struct {
 	*search.Searcher
 	*undo.Reader
+	*look.Looker
 
 	config  *pgx.ConnConfig
 	node    string
@@ -73,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, session.Classify(err)
 	}
-	s.Reader = undo.NewReader(s.readers)
+	s.Reader, s.Looker = undo.NewReader(s.readers), look.New(s.readers)
 	s.Searcher, err = search.Open(ctx, config)
 	return s, err
 }

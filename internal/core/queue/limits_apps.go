@@ -22,7 +22,10 @@ const (
 	PingEvery  = 2 * time.Second
 	PingTime   = 5 * time.Second
 	PingMisses = 2
-	// RestartFirst and RestartMax are the waits before a dead worker process is started again.
+	// ResumeAtOnce is how many apps are brought back at a time when celld starts.
+	ResumeAtOnce = 16
+	// RestartFirst and RestartMax are the waits before a dead worker process is started again, and before an app is that was
+	// left out when celld started.
 	RestartFirst = 200 * time.Millisecond
 	RestartMax   = 30 * time.Second
 	// RestartReset is how long a worker process has to run before its next death counts as the first again.
@@ -198,12 +201,19 @@ const (
 	D1Open = 64
 	// D1MigrationBytes is the largest file of SQL that is read: a migration, or what is executed from a file.
 	D1MigrationBytes = 64 << 20
+	// D1Transfers is how many files of SQL are on their way through Cloudflare's API at a time, D1TransferTime how long an
+	// address of one of them is good.
+	D1Transfers    = 4
+	D1TransferTime = 10 * time.Minute
 )
 
 // Bounds of what celld keeps of its apps.
 const (
 	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.
 	KeptVersions = 100
+	// OpenVersion is how long after its upload a version takes in what its author declares by calls of their own, as wrangler
+	// does with crons and consumers.
+	OpenVersion = 5 * time.Minute
 	// KeptEvents is how many events are kept; the oldest go first.
 	KeptEvents = 10_000
 	// MaxDeployMessage is the longest message of a version or a deployment, in characters.

@@ -23,6 +23,13 @@ const (
 	KVRequestsBytes = 256 << 20
 	// KVTransferTime is how long a value may take on its way from or to a Worker.
 	KVTransferTime = 2 * time.Minute
+	// KVTitleBytes is the longest title of a namespace. KVBulkWriteKeys and KVBulkWriteBytes are the most keys and the largest
+	// body of one bulk write over HTTP, KVOperatorBytes the room for the values of such calls at a time; a call that finds no
+	// room waits.
+	KVTitleBytes     = 512
+	KVBulkWriteKeys  = 10_000
+	KVBulkWriteBytes = 100 << 20
+	KVOperatorBytes  = 128 << 20
 	// KVExpiredRows is the most expired keys that one commit deletes.
 	KVExpiredRows = 64
 )

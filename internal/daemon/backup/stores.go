@@ -72,6 +72,9 @@ func (o *Options) copyFiles(ctx context.Context, w *archive.Writer, part, what s
 			o.Progress("Copying "+what+" "+strings.TrimSuffix(name, filepath.Ext(name)), 0, 0)
 			file := filepath.Join(scratch, name)
 			if err := all.Backup(ctx, name, file); err != nil {
+				if _, gone := os.Stat(filepath.Join(o.Data, part, name)); errors.Is(gone, os.ErrNotExist) {
+					continue // it was deleted meanwhile
+				}
 				return err
 			}
 			if err := errors.Join(w.AddFile(path.Join(part, name), file), os.Remove(file)); err != nil {

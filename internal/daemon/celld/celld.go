@@ -32,10 +32,13 @@ import (
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/removals"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
@@ -104,9 +107,11 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	facts := &subscriptions.Facts{Facts: told}
+	followed := tail.New(s.Log)
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts, Tails: followed,
 	})
 	defer n.Stop()
 	store, err := control.Open(ctx, n.ControlURL)
@@ -125,9 +130,13 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer holder.Release()
-	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
+	events, closeEvents := subscriptions.New(store, n, account, s.Log)
+	defer closeEvents()
+	facts.Tell(events)
+	versions := subscriptions.Records{Store: store, Waker: events}
+	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}, out: map[string]outside{}}
 	defer f.stop()
-	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
+	engine := deploy.New(deploy.Options{Store: versions, Runner: f, Sealer: seal, Log: s.Log})
 	keeper := access.New(store)
 	ready := Ready{Public: "http://" + public.Addr().String(), Operator: "http://" + operator.Addr().String(), Apps: where.url(placeholder)}
 	if ready.TokenFile, err = firstToken(ctx, keeper, data); err != nil {
@@ -138,32 +147,37 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	events.Start()
+	defer events.Stop()
 	background, err := bulk.Start(ctx, store, n, store, s.Log)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
+	remover := &removals.Remover{Node: n, Operations: background}
 	counted := &numbers.APICalls{}
-	facts := func() *prometheus.Facts {
+	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
 		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(),
-		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
 	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, Compile: compile,
-		Subdomain: where.subdomain(), Account: account, Log: s.Log,
-	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, pulls: puller, holder: holder}, ready)
+	dialect := cloudflare.New(cloudflare.Options{
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
+		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
+	})
+	defer dialect.Wait()
+	handler.Handle(cloudflare.Prefix+"/", dialect)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, dialect: dialect, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -264,6 +278,8 @@ type doors struct {
 	operators        http.Handler
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
+	engine           *deploy.Engine
+	dialect          *cloudflare.API
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -275,6 +291,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	operator.ReadTimeout = queue.APIBodyTime
 	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
 	operator.RegisterOnShutdown(d.page.Stop)
+	operator.RegisterOnShutdown(d.dialect.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{
@@ -288,6 +305,8 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	}
 	parking, stopParking := context.WithCancel(ctx)
 	wg.Go(func() { d.fleet.park(parking) })
+	var reviving sync.WaitGroup
+	reviving.Go(func() { d.engine.Revive(parking) })
 	notify(s, daemon.SdNotifyReady)
 	s.Ready(ready)
 	var err error
@@ -300,6 +319,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")
 	stopParking()
+	reviving.Wait() // an app is resumed or stopped, and not both at a time
 	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
 	var stopping sync.WaitGroup

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"github.com/runlot/runlot/internal/adapter/sqlite/kv"
 	"github.com/runlot/runlot/internal/core/app"
+	"github.com/runlot/runlot/internal/core/d1"
 	server "github.com/runlot/runlot/internal/server/kv"
 )
 
@@ -25,6 +27,19 @@ type Namespaces struct {
 func New(state string, log *slog.Logger) *Namespaces {
 	files := kv.New(filepath.Join(state, Folder), log)
 	return &Namespaces{Namespaces: files, door: server.NewDoor(files, log)}
+}
+
+// Identities are those of the namespaces that were ever used. One whose identity is no plain name of a file is left out: it is
+// known by the app that declares it.
+func (n *Namespaces) Identities() ([]string, error) {
+	files, err := n.Files()
+	var list []string
+	for _, name := range files {
+		if identity := strings.TrimSuffix(name, filepath.Ext(name)); d1.FileName(identity) == name {
+			list = append(list, identity)
+		}
+	}
+	return list, err
 }
 
 // Handler returns what serves a worker process's calls: those of its KV bindings itself, all others through next, which may

@@ -157,7 +157,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 			return err
 		}
 	}
-	if err := a.n.claim(a, v.Manifest); err != nil {
+	if err := a.n.claims.Claim(a, v.Manifest); err != nil {
 		return err
 	}
 	if db != nil {
@@ -219,7 +219,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	spec.Objects = a.n.objects(m)
 	spec.Host = a.n.r2.Handler(m, a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host)))
-	p, err := a.n.runtime.Start(ctx, spec)
+	p, err := a.n.launch(ctx, &spec)
 	if err == nil {
 		a.starts.Add(1)
 	}

@@ -92,7 +92,11 @@ func TestPeek(t *testing.T) {
 		want(operate.InFlight, bodies(batch)...)
 		want(operate.Any, "v1", "v2", "0", "1", "2", "3", "4", "d1", "d2")
 		want(operate.Visible, "2", "3", "4")
-		check(t, settle(l, batch, decide(batch, queue.Retry, 30*time.Minute)))
+		again := decide(batch, queue.Retry, 30*time.Minute)
+		for i := range again {
+			again[i].Outcome, again[i].Reason = queue.Failed, "no\x00 url"
+		}
+		check(t, settle(l, batch, again))
 		want(operate.Delayed, "v1", "v2", "0", "1", "d1", "d2")
 		// Looking was no delivery.
 		_, got := next(t, l, 3, 0)
@@ -103,6 +107,9 @@ func TestPeek(t *testing.T) {
 		check(t, err)
 		if diff := cmp.Diff(m, one); diff != "" {
 			t.Errorf("by id (-page +one):\n%s", diff)
+		}
+		if m.Retried.Outcome != queue.Failed || m.Retried.Reason != "no url" || r.peek("a", operate.Delayed)[5].Retried.Outcome != "" {
+			t.Errorf("why it waits: %+v", m.Retried)
 		}
 		if m.Attempts != 1 || m.Size != 2 || m.Format != queue.JSON || m.State != operate.Delayed || m.VisibleAt.Sub(m.SentAt) != 31*time.Minute {
 			t.Errorf("a retried message: %+v", m)
@@ -245,6 +252,7 @@ func TestPurgeIsMadeAtOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("crash=%t", crash), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, tiny)
+				time.Sleep(time.Second) // the first look at what outlived its retention is over
 				for range 5 {
 					r.send("a", drafts(20)...)
 				}
@@ -269,6 +277,11 @@ func TestPurgeIsMadeAtOnce(t *testing.T) {
 				} else {
 					check(t, settle(l, left, decide(left, queue.Retry, 0)))
 					l.Close()
+					// What is left is deleted now, not with the next look at what outlived its retention.
+					time.Sleep(queue.ExpireEvery / 2)
+					if n, _ := r.db.Size(); n != 0 {
+						t.Errorf("%d messages are stored, want none", n)
+					}
 				}
 				r.send("a", draft("new"))
 				wantBodies(t, r.contents("a", operate.Any), "new")

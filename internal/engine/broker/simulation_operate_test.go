@@ -22,7 +22,7 @@ func (s *simulation) operate(ctx context.Context) {
 			cancel()
 			patience, cancel = context.WithTimeout(ctx, s.duration(300*time.Millisecond))
 		}
-		switch s.intN(8) {
+		switch s.intN(9) {
 		case 0:
 			s.pause(patience, queueName)
 		case 1, 2:
@@ -35,6 +35,8 @@ func (s *simulation) operate(ctx context.Context) {
 			s.change(patience, queueName, true)
 		case 7:
 			s.change(patience, queueName, false)
+		case 8:
+			s.remove(patience, queueName)
 		}
 		cancel()
 	}
@@ -73,6 +75,28 @@ func (s *simulation) purge(ctx context.Context, queueName string) {
 	})
 	if err != nil && !made {
 		s.model.PurgeUnknown(queueName, generation)
+	}
+}
+
+// remove ends a queue and makes another of its name, which sees nothing of the first.
+func (s *simulation) remove(ctx context.Context, queueName string) {
+	b, generation := s.current()
+	if s.intN(3) == 0 {
+		time.AfterFunc(s.duration(6*time.Second), s.db.Hold(queueName))
+	}
+	s.model.Resuming(queueName)
+	note := s.model.Purging(queueName)
+	_, err := b.RemoveQueue(ctx, queueName, note)
+	if err != nil {
+		s.model.PurgeUnknown(queueName, generation)
+	}
+	<-time.After(s.duration(300 * time.Millisecond))
+	for {
+		b, _ := s.current()
+		if b.Declare(context.Background(), []string{queueName}) == nil {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 var layout = []string{`
 CREATE TABLE entry (key BLOB NOT NULL, expiration INTEGER, metadata TEXT, value BLOB NOT NULL) STRICT;
 CREATE UNIQUE INDEX entry_key ON entry (key);
-CREATE INDEX entry_expiration ON entry (expiration) WHERE expiration IS NOT NULL;`}
+CREATE INDEX entry_expiration ON entry (expiration) WHERE expiration IS NOT NULL;`, `
+CREATE TABLE title (one INTEGER PRIMARY KEY CHECK (one = 1), title TEXT NOT NULL) STRICT;`}
 
 const (
 	fresh     = `(expiration IS NULL OR expiration > ?)`
@@ -95,18 +96,28 @@ func (n *Namespaces) GetMany(ctx context.Context, identity string, keys []string
 
 // Put sets the entry of a key and returns when that is on the disk.
 func (n *Namespaces) Put(ctx context.Context, identity string, e *kv.Entry) error {
-	var expiration, about any
-	if e.Expiration != 0 {
-		expiration = e.Expiration
-	}
-	if e.Metadata != nil {
-		about = string(e.Metadata)
-	}
+	return n.PutMany(ctx, identity, []*kv.Entry{e})
+}
+
+// PutMany sets entries, all or none, and returns when they are on the disk.
+func (n *Namespaces) PutMany(ctx context.Context, identity string, entries []*kv.Entry) error {
 	err := n.Write(ctx, identity, func(c *pool.Conn) error {
 		if err := n.expire(c); err != nil {
 			return err
 		}
-		return c.Query(putSQL, []any{[]byte(e.Name), expiration, about, e.Value}, nil)
+		for _, e := range entries {
+			var expiration, about any
+			if e.Expiration != 0 {
+				expiration = e.Expiration
+			}
+			if e.Metadata != nil {
+				about = string(e.Metadata)
+			}
+			if err := c.Query(putSQL, []any{[]byte(e.Name), expiration, about, e.Value}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if errors.Is(err, sqlite3.FULL) {
 		return fmt.Errorf("%w: %w", kv.ErrFull, err)
@@ -116,6 +127,11 @@ func (n *Namespaces) Put(ctx context.Context, identity string, e *kv.Entry) erro
 
 // Delete deletes a key, which need not exist, and returns when that is on the disk.
 func (n *Namespaces) Delete(ctx context.Context, identity, key string) error {
+	return n.DeleteMany(ctx, identity, []string{key})
+}
+
+// DeleteMany deletes keys, all or none, and returns when that is on the disk.
+func (n *Namespaces) DeleteMany(ctx context.Context, identity string, keys []string) error {
 	if !n.Exists(identity) {
 		return nil
 	}
@@ -123,7 +139,12 @@ func (n *Namespaces) Delete(ctx context.Context, identity, key string) error {
 		if err := n.expire(c); err != nil {
 			return err
 		}
-		return c.Query(deleteSQL, []any{[]byte(key)}, nil)
+		for _, key := range keys {
+			if err := c.Query(deleteSQL, []any{[]byte(key)}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

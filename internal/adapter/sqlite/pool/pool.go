@@ -284,6 +284,37 @@ func (p *Pool) Close() {
 	}
 }
 
+// Remove removes the file of an identity with all that is in it, unless allow, which looks at it alone, returns an error. A
+// call that comes later finds an empty file. One that does not exist is removed already.
+func (p *Pool) Remove(ctx context.Context, identity string, allow func(*Conn) error) error {
+	if !p.Exists(identity) {
+		return nil
+	}
+	f, err := p.enter(identity, nil)
+	if err != nil {
+		return err
+	}
+	defer p.leave(f)
+	if _, err := f.take(ctx, nil); err != nil {
+		return err
+	}
+	defer f.give()
+	if err := p.open(f); err != nil {
+		return err
+	}
+	if err := allow(f.conn); err != nil {
+		return err
+	}
+	p.shut(f)
+	// The file itself goes first: without it, nobody opens what is left.
+	for _, ending := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(f.path + ending); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return sqlite.SyncFolder(p.o.Dir)
+}
+
 // shut closes the file, which nobody else uses.
 func (p *Pool) shut(f *file) {
 	if f.conn == nil {

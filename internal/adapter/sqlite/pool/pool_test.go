@@ -224,3 +224,47 @@ func TestUnusable(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestRemove: nothing of a removed file is left, whoever reads and writes it meanwhile, and what comes later begins anew.
+func TestRemove(t *testing.T) {
+	p := open(t, t.TempDir(), layout...)
+	ctx := t.Context()
+	no := errors.New("not empty")
+	if err := p.Remove(ctx, "none", func(*Conn) error { return no }); err != nil {
+		t.Errorf("what does not exist: %v", err)
+	}
+	if err := p.Write(ctx, "one", insert(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Remove(ctx, "one", func(*Conn) error { return no }); !errors.Is(err, no) {
+		t.Errorf("%v", err)
+	}
+	if n, _ := count(t, p, "one"); n != 1 {
+		t.Errorf("%d rows behind a removal that was refused", n)
+	}
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			for n := range 50 {
+				if err := p.Write(ctx, "one", insert(int64(100+i*50+n))); err != nil {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	for range 5 {
+		if err := p.Remove(ctx, "one", func(*Conn) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writers.Wait()
+	if err := p.Remove(ctx, "one", func(*Conn) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(p.o.Dir, "*")); len(left) != 0 || err != nil {
+		t.Errorf("left: %v %v", left, err)
+	}
+	if n, _ := count(t, p, "one"); n != 0 {
+		t.Errorf("%d rows in a new file", n)
+	}
+}

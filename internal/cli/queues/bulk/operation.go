@@ -191,7 +191,7 @@ func Delete(f Chooser) *cobra.Command {
 		`delete deletes messages, and leaves those alone that are being delivered. It
 asks first, and undo takes it back for an hour. With --filter it goes on in the
 background of the server: Ctrl-C cancels it, and what was deleted stays deleted.
-purge deletes all that a queue holds, for good.`,
+purge deletes all that a queue holds, for good, and remove the queue itself.`,
 		"Delete %s?", (*client.Client).DeleteMessages)
 }
 

@@ -9,12 +9,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// retentionOf returns how long messages are kept under these settings.
-func retentionOf(s *store.Settings) time.Duration {
-	milli := cmp.Or(s.RetentionOverride, s.Retention, queue.DefaultRetention.Milliseconds())
-	return min(max(time.Duration(milli)*time.Millisecond, queue.MinRetention), queue.MaxRetention)
-}
-
 // paused reports whether no batch may be handed out. mu is held.
 func (q *Queue) paused() bool { return q.settings.PausedAt > 0 }
 
@@ -41,7 +35,7 @@ func (q *Queue) Configured(s *store.Settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settings = *s
-	if r := retentionOf(s); r != q.retention {
+	if r := s.Kept(); r != q.retention {
 		q.retention = r
 		q.nextExpiry = time.Time{}
 	}
@@ -143,10 +137,13 @@ func (q *Queue) Standing(now time.Time) Standing {
 	return s
 }
 
-// Flight is a message under lease: its Seq, that under which it was first accepted, and since when it is.
+// Flight is a message under lease: its Seq, that under which it was first accepted, since when it is, how many messages are in
+// the same batch, and who has it; nil when that is not told yet.
 type Flight struct {
 	Seq, Accepted int64
 	Since         time.Time
+	Batch         int
+	Holder        *queue.Holder
 }
 
 // InFlight returns the messages under lease, in order of Seq, without those that the store deleted meanwhile.
@@ -157,7 +154,9 @@ func (q *Queue) InFlight() []Flight {
 	for batch, l := range q.leases {
 		for i := range batch.Messages {
 			if !l.Expired(i) {
-				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since})
+				list = append(list, Flight{
+					Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since, Batch: len(batch.Messages), Holder: l.holder,
+				})
 			}
 		}
 	}

@@ -35,8 +35,11 @@ type Message struct {
 	SentAt   time.Time
 	// VisibleAt is from when on it may be delivered: the send time, or the end of its delay.
 	VisibleAt time.Time
-	// LeasedAt is since when it is in flight; zero in another state.
+	// LeasedAt is since when it is in flight, with how many in its batch, and who has it, where that is known; zero in another
+	// state.
 	LeasedAt time.Time
+	Batch    int
+	Holder   *queue.Holder
 	Format   queue.Format
 	// Size is that of the body, in bytes. Body has less where only its beginning was asked for.
 	Size int
@@ -45,6 +48,8 @@ type Message struct {
 	// known, and for other messages.
 	Source string
 	Reason string
+	// Retried is why the last delivery gave it back; zero for what was not tried in this queue.
+	Retried store.Cause
 }
 
 // Codes of the faults of a look.
@@ -143,9 +148,9 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 	if err != nil {
 		return nil, err
 	}
-	flying := map[int64]time.Time{}
+	flying := map[int64]backlog.Flight{}
 	for _, f := range q.InFlight() {
-		flying[f.Seq] = f.Since
+		flying[f.Seq] = f
 	}
 	list := make([]Message, 0, len(heads))
 	for i := range heads {
@@ -157,12 +162,13 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 		m := Message{
 			ID: k.ID(h), State: Visible, Attempts: int(h.Failures), Losses: int(h.Losses), SentAt: time.UnixMilli(h.SentAt),
 			VisibleAt: time.UnixMilli(h.SentAt), Format: h.Format, Size: h.Bytes, Body: body, Reason: h.Reason,
+			Retried: h.Retried,
 		}
 		if h.VisibleAt > 0 {
 			m.VisibleAt = time.UnixMilli(h.VisibleAt)
 		}
-		if since, ok := flying[h.Seq]; ok {
-			m.State, m.LeasedAt = InFlight, since
+		if f, ok := flying[h.Seq]; ok {
+			m.State, m.LeasedAt, m.Batch, m.Holder = InFlight, f.Since, f.Batch, f.Holder
 		} else if m.VisibleAt.After(now) {
 			m.State = Delayed
 		}

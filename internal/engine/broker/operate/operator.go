@@ -63,6 +63,8 @@ type Operator struct {
 	mu sync.Mutex
 	// purging counts the calls of Purge by queue; the sweeper leaves their queues alone. mu guards it.
 	purging map[int32]int
+	// left holds a signal when a call of Purge has gone before the deletion was done.
+	left chan struct{}
 }
 
 // New makes an operator.
@@ -70,7 +72,7 @@ func New(o Options) *Operator {
 	keeper := settings.New(settings.Options{Owner: o.Owner, Store: o.Store, Book: o.Book})
 	looker := look.New(o.Store, o.Book)
 	undoer := undo.New(undo.Options{Owner: o.Owner, Store: o.Store, Book: o.Book, Look: looker, Rows: o.Rows})
-	return &Operator{Keeper: keeper, o: o, undo: undoer, look: looker, purging: map[int32]int{}}
+	return &Operator{Keeper: keeper, o: o, undo: undoer, look: looker, purging: map[int32]int{}, left: make(chan struct{}, 1)}
 }
 
 // Codes of the faults of an operator's calls.

@@ -42,8 +42,15 @@ func (o *Operator) Purge(ctx context.Context, queueName string, progress func(Pu
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.purging[q.ID]--; o.purging[q.ID] == 0 {
-			delete(o.purging, q.ID)
+		if o.purging[q.ID]--; o.purging[q.ID] > 0 {
+			return
+		}
+		delete(o.purging, q.ID)
+		if _, more := q.Purging(); more {
+			select {
+			case o.left <- struct{}{}:
+			default: // one look is enough for all
+			}
 		}
 	}()
 	if err := o.beginPurge(ctx, q, &p); err != nil {
@@ -84,6 +91,9 @@ func (o *Operator) beginPurge(ctx context.Context, q *backlog.Queue, p *Purged) 
 		return err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return err
+	}
 	if _, err := o.clearInbox(q, p, 0); err != nil {
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 )
 
+// Left says when a deletion is left to Sweep that need not wait for the next round.
+func (o *Operator) Left() <-chan struct{} { return o.left }
+
 // Sweep takes one step in every queue in which something has to be deleted that nobody waits for: what outlived its
 // retention, and what is left of a purge. It returns the pause until the next round.
 func (o *Operator) Sweep() time.Duration {

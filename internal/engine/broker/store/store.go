@@ -63,6 +63,14 @@ type Retry struct {
 	Failures  int16
 	Losses    int16
 	VisibleAt int64
+	Cause
+}
+
+// Cause is why a message was given back: how the batch ended, "" where that is not known, and a text for a person, valid UTF-8
+// without NUL. A message keeps that of its last retry until it moves.
+type Cause struct {
+	Outcome queue.Outcome
+	Reason  string
 }
 
 // Move takes a message to another queue under a new Seq, with failures and losses back at 0 and visible at once.
@@ -144,6 +152,7 @@ const CodeOwnershipLost = "ownership_lost"
 type Store interface {
 	Account
 	Operations
+	Removal
 	Undo
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.

@@ -31,7 +31,7 @@ type Subject struct {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // Run runs the contract. Open is called once for each test.
 func Run(t *testing.T, open func(t *testing.T) Subject) {

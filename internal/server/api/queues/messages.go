@@ -28,12 +28,14 @@ func (c *calls) registerMessages() {
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
 		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says. " +
-			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says.",
+			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says. " +
+			"The state settled is for messages that left the queue, the last ones first, as far as the records of batches tell: without their bodies, " +
+			"and without those that were pulled, purged, deleted or moved by hand.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
-		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
+		State  string `query:"state" enum:"visible,delayed,in_flight,settled" doc:"Only those of this state."`
 		Filter string `query:"filter" maxLength:"2000" doc:"Only those that match: state:delayed age>5m attempts>=2 size>1k source:jobs reason:text body.user.id:42 \"text\" -term."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -45,6 +47,9 @@ func (c *calls) registerMessages() {
 		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
+		}
+		if in.State == wire.StateSettled {
+			return c.settled(ctx, &in.Path, in.Filter, in.Cursor, in.Limit)
 		}
 		if in.Filter != "" {
 			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview, Within: time.Duration(in.Within) * time.Millisecond})
@@ -61,7 +66,8 @@ func (c *calls) registerMessages() {
 	})
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-message", Method: http.MethodGet, Path: queuesPath + "/messages/{id}", Summary: "Look at one message",
-		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+		Description: "Also at one that left the queue lately, as far as the records of batches tell: its state is settled, and its body is not kept.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
@@ -78,7 +84,7 @@ func (c *calls) registerMessages() {
 		}
 		m, err := db.Broker.Message(ctx, in.Queue, ids[0])
 		if err != nil {
-			return nil, err
+			return settledOne(ctx, &db, in.Queue, ids[0], err)
 		}
 		return endpoint.Answer(wire.Message(&m)), nil
 	})

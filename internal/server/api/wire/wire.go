@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -69,7 +70,10 @@ func Message(m *operate.Message) client.Message {
 		ID: m.ID.String(), State: string(m.State), Attempts: m.Attempts, Losses: m.Losses, Sent: m.SentAt.UTC(), Visible: m.VisibleAt.UTC(),
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
-	out.Leased = moment(m.LeasedAt)
+	out.Leased, out.Wait = moment(m.LeasedAt), wait(m)
+	if h := m.Holder; h != nil {
+		out.Lease = &delivery.Lease{App: h.App, Version: h.Version, Delivery: h.Delivery, Messages: m.Batch, Until: h.Until.UTC()}
+	}
 	out.Encoding, out.Body = encode(m.Format, whole(m))
 	return out
 }
@@ -197,6 +201,9 @@ func Batch(database string, r *ledger.Record) client.Batch {
 	for i := range r.Fates {
 		f := &r.Fates[i]
 		b.Fates = append(b.Fates, client.Fate{ID: f.ID.String(), Kind: string(f.Kind), Attempt: f.Attempt, DelaySeconds: f.Delay.Seconds()})
+	}
+	for _, a := range r.Acks {
+		b.Acks = append(b.Acks, client.Fate{ID: a.ID.String(), Kind: string(ledger.Acked), Attempt: a.Attempt})
 	}
 	for i := range r.Lines {
 		b.Lines = append(b.Lines, client.LogLine{Time: r.Lines[i].Time.UTC(), Level: r.Lines[i].Level, Text: r.Lines[i].Text})

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 )
 
 // Codes of faults that have a code of Cloudflare's by being one.
@@ -29,6 +30,10 @@ const (
 	CodeD1        = "7500"
 	CodeD1Exists  = "7502"
 	CodeD1Unknown = "7404"
+	// CodeKVUnknown: there is no KV namespace of the id. CodeKVExists: there is one of the title. CodeKVKey: it has no such key.
+	CodeKVUnknown = "10013"
+	CodeKVExists  = "10014"
+	CodeKVKey     = "10009"
 )
 
 // Codes of Cloudflare.
@@ -37,14 +42,16 @@ const (
 	codeOther          = 10001
 	codeUnknownPath    = 7003
 	codeStart          = 10021 // code that does not start
+	codeInUse          = 10064 // a script that is in use; of a queue it is nowhere written what Cloudflare says
 )
 
 // numbers are the codes of Cloudflare for faults whose code is none.
 var numbers = map[string]int{
 	access.CodeUnauthenticated: codeAuthentication, access.CodeForbidden: codeAuthentication,
-	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, CodeService: 10090,
+	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, subscribe.CodeUnknown: 10007, CodeService: 10090,
 	"worker_threw": codeStart, "worker_syntax": codeStart, "worker_module": codeStart, "worker_handler": codeStart, "worker_await": codeStart,
 	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
+	"queue_used": codeInUse, "queue_fed": codeInUse, "queue_busy": codeInUse,
 }
 
 // problem is an error in an envelope.
@@ -59,7 +66,7 @@ type envelope struct {
 	Errors   []problem `json:"errors"`
 	Messages []string  `json:"messages"`
 	Result   any       `json:"result"`
-	Info     *info     `json:"result_info,omitempty"`
+	Info     any       `json:"result_info,omitempty"`
 }
 
 // info is the place of a page in its list.
@@ -106,6 +113,19 @@ func List[T any](w http.ResponseWriter, c *Call, all []T) {
 		Success: true, Errors: []problem{}, Messages: []string{}, Result: part,
 		Info: &info{Page: page, PerPage: perPage, Count: len(part), TotalCount: total, TotalPages: (total + perPage - 1) / perPage},
 	})
+}
+
+// After is the place in its list of a stretch that was asked for by a cursor.
+type After struct {
+	// Count is how many there are in it.
+	Count int `json:"count"`
+	// Cursor asks for what follows; "" when nothing does.
+	Cursor string `json:"cursor"`
+}
+
+// Stretch answers with a stretch of a list; place is an After, or more of the same.
+func Stretch(w http.ResponseWriter, result, place any) {
+	send(w, http.StatusOK, &envelope{Success: true, Errors: []problem{}, Messages: []string{}, Result: result, Info: place})
 }
 
 // number reads a query parameter that counts from 1.

@@ -48,6 +48,7 @@ const (
 	verbRedrive = "redrive"
 	verbDelete  = "delete"
 	verbRetry   = "retry"
+	verbRemove  = "remove"
 )
 
 // kinds are those of operations, by verb.
@@ -57,7 +58,7 @@ var kinds = map[string]string{verbRedrive: "redrive", verbDelete: "delete", verb
 type ask struct{ Title, Path, ID string }
 
 // asks are the buttons of a list.
-func (v *View) asks(filter string, dead bool) []ask {
+func (v *View) asks(filter string, q *client.Queue) []ask {
 	if !v.May {
 		return nil
 	}
@@ -66,11 +67,14 @@ func (v *View) asks(filter string, dead bool) []ask {
 		of = "all that match"
 	}
 	list := []ask{{Title: "Send a message", ID: verbSend}, {Title: "Retry " + of + " now", ID: verbRetry}}
-	if dead {
+	if len(q.DeadLettersOf) > 0 {
 		list = append(list, ask{Title: "Redrive " + of, ID: verbRedrive})
 	}
 	if filter == "" {
 		list = append(list, ask{Title: "Purge", ID: verbPurge})
+		if unnamed(q) {
+			list = append(list, ask{Title: "Delete the queue", ID: verbRemove})
+		}
 	} else {
 		list = append(list, ask{Title: "Delete " + of, ID: verbDelete})
 	}
@@ -78,6 +82,11 @@ func (v *View) asks(filter string, dead bool) []ask {
 		list[i].Path = v.Here("ask", list[i].ID)
 	}
 	return list
+}
+
+// unnamed reports whether no app names a queue: then it can be deleted.
+func unnamed(q *client.Queue) bool {
+	return len(q.Producers)+len(q.DeadLettersOf) == 0 && (q.Consumer == nil || q.Consumer.App == "")
 }
 
 // asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
@@ -181,6 +190,13 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 			d.Text += " The handlers of those in flight (" + view.Count(q.InFlight) + ") finish, and they are not delivered again."
 		}
 		d.Command = v.command("purge")
+	case verbRemove:
+		if !unnamed(q) {
+			return nil
+		}
+		d.Title, d.Verb, d.Danger = "Delete the queue "+q.Name+"?", "Delete the queue", true
+		d.Text = "It goes with " + held(q.Unsettled) + ", its settings and its history, and this cannot be undone. Another queue of its name would see nothing of it."
+		d.Command, d.Next = v.command("remove"), "/queues"
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
 		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
@@ -328,6 +344,12 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 			return "", err
 		}
 		return "Deleted " + count(p.Messages) + ".", nil
+	case verb == verbRemove:
+		gone, err := api.DeleteQueue(ctx, database, queue)
+		if err != nil {
+			return "", err
+		}
+		return "Deleted the queue " + queue + " with " + count(gone.Messages) + ".", nil
 	case verb == verbRedrive && id != "" && sameLines(form.Get("body")) != sameLines(form.Get("was")):
 		body, kind, err := draft(form.Get("body"), form.Get("type"))
 		if err != nil {
@@ -353,6 +375,13 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
 		if err != nil {
 			return "", invalid("%q is no operation", form.Get("operation"))
+		}
+		o, err := api.Operation(ctx, number)
+		if err != nil {
+			return "", err
+		}
+		if o.Database != database || o.Queue != queue {
+			return "", &client.Error{Status: http.StatusNotFound, Code: "operation_unknown", Message: fmt.Sprintf("the queue %s has no operation %d", queue, number)}
 		}
 		_, err = api.CancelOperation(ctx, number)
 		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err

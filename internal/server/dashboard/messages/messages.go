@@ -63,9 +63,9 @@ type Content struct {
 // Found is a list of messages.
 type Found struct {
 	Base, Filter, Queue string
-	// Failed says that the filter cannot be read.
-	Failed bool
-	Rows   []Row
+	// Failed says that the filter cannot be read, and Settled that the messages left the queue.
+	Failed, Settled bool
+	Rows            []Row
 	// Kept are the parameters of the list, and Of what can be done to those that are ticked.
 	Kept map[string]string
 	Of   []ask
@@ -78,6 +78,8 @@ type Row struct {
 	ID            string
 	M             client.Message
 	Path, Preview string
+	// Batch is the address of the batch by which it left the queue; "" while it is there.
+	Batch string
 	// Chosen says that its box is ticked, and May that it has one.
 	Chosen, May bool
 }
@@ -112,7 +114,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "More": "", "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, dead)}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "More": "", "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
 	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
 	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes, Within: within}
@@ -128,7 +130,12 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	c.Found.Kept = map[string]string{"filter": filter, "cursor": cursor}
-	if v.May {
+	c.Found.Settled = state == settled
+	may := v.May && !c.Found.Settled
+	if c.Found.Settled {
+		data["Asks"] = v.asksOfNone()
+	}
+	if may {
 		c.Found.Of = v.asksOfChosen(dead)
 	}
 	// Who follows a list ticks in the browser; what the address says was so when the view was opened.
@@ -138,7 +145,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	}
 	for i := range page.Items {
 		m := &page.Items[i]
-		c.Found.Rows = append(c.Found.Rows, Row{ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: beginning(m), Chosen: slices.Contains(ids, m.ID), May: v.May})
+		c.Found.Rows = append(c.Found.Rows, Row{Batch: v.batch(m), ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: beginning(m), Chosen: slices.Contains(ids, m.ID), May: may})
 	}
 	if page.Next != "" {
 		c.Found.Next = v.Here("cursor", page.Next)
@@ -199,13 +206,16 @@ func stateOf(filter string) (state string, ok bool) {
 	return state, filter == "" || ok && slices.Contains(states, state)
 }
 
+// settled is the state of messages that left their queue.
+const settled = "settled"
+
 // states are those of a message.
-var states = []string{"visible", "delayed", "in_flight"}
+var states = []string{"visible", "delayed", "in_flight", settled}
 
 // inState is how many messages of a queue are in a state, "" for any; -1 when that is not known.
 func inState(q *client.Queue, state string) int64 {
 	switch {
-	case q.Unsettled < 0:
+	case q.Unsettled < 0 || state == settled:
 		return -1
 	case state == "visible":
 		return q.Visible
@@ -242,6 +252,14 @@ func choices(v *View, q *client.Queue, filter string) []Choice {
 	return list
 }
 
+// batch is the address of the batch by which a message left the queue.
+func (v *View) batch(m *client.Message) string {
+	if m.Settled == nil {
+		return ""
+	}
+	return v.Base + "?batch=" + url.QueryEscape(v.Database+"/"+m.Settled.Batch) + "#batches"
+}
+
 func (v *View) path(id string) string { return v.Base + "/messages/" + url.PathEscape(id) }
 
 // One shows a message whole.
@@ -260,6 +278,12 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	history, err := v.API.History(ctx, v.Database, v.Queue, id)
 	if err != nil {
 		return nil, err
+	}
+	if m.Settled != nil {
+		return &Content{Template: "message", Data: map[string]any{
+			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": "", "Language": "", "Tree": nil, "History": history, "Asks": nil,
+			"Batch": v.batch(m),
+		}}, nil
 	}
 	body, language := whole(m)
 	var tree []jsontree.Node
@@ -312,6 +336,9 @@ func whole(m *client.Message) (body, language string) {
 
 // beginning is that of a body, in one line.
 func beginning(m *client.Message) string {
+	if m.Settled != nil {
+		return ""
+	}
 	s := strings.ToValidUTF8(text(m), "\uFFFD")
 	if m.Encoding == "base64" {
 		raw, _ := base64.StdEncoding.DecodeString(s)
