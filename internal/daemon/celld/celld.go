@@ -161,7 +161,7 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Deploy: engine, Versions: versions, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
 		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
@@ -170,7 +170,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
+		Deploy: engine, Versions: versions, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	}))
 	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, holder: holder}, ready)
