@@ -15,7 +15,8 @@ LINT := bin/tools/golangci-lint
 # run once more without.
 CROWDED := ./internal/engine/dispatch
 
-# TOOLS are those of Cloudflare, which a test drives celld with.
+# TOOLS are those of Cloudflare, which tests drive celld with. Its Go package takes a minute to build, and two tests build
+# programs over it: it is built once, before them.
 TOOLS := test/cloudflare/node_modules/.package-lock.json
 
 # The race detector needs a C compiler, which is not a prerequisite; without one the tests run without it and say so.
@@ -42,6 +43,7 @@ dev: build ## build, then run the example app (Ctrl-C stops it)
 
 .PHONY: test
 test: assets $(TOOLS) ## run every test (fewer: PKGS=./internal/core/... ARGS='-run Settle')
+	$(if $(filter ./...,$(PKGS)),cd test/cloudflare/gosdk && go build -o /dev/null .)
 	go test $(RACE) -timeout 15m $(ARGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),go test -timeout 15m $(ARGS) $(CROWDED))
 	$(if $(filter ./...,$(PKGS)),cd bench && go test $(RACE) $(ARGS) ./...)
@@ -70,6 +72,8 @@ lint: $(LINT) ## check the Go code
 	$(LINT) run $(ARGS) ./...
 	cd bench && ../$(LINT) run $(ARGS) ./...
 	cd deploy/check && ../../$(LINT) run $(ARGS) ./...
+	cd test/cloudflare/gosdk && ../../../$(LINT) run $(ARGS) ./...
+	cd examples/webhook-relay/consumer && ../../../$(LINT) run $(ARGS) ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the Go code

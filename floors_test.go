@@ -55,8 +55,8 @@ var rooms = []room{
 	},
 	{under: "internal/adapter/workerd/workerdtest", may: []string{"internal/core", "internal/adapter/workerd", "internal/adapter/binaries"}},
 	{under: "internal/server", unit: true, may: []string{"internal/core", "internal/engine", "client"}, third: true},
-	// What others may import to call the API: nothing but the standard library.
-	{under: "client"},
+	// What others may import to call the API: nothing but the standard library, and its own parts.
+	{under: "client", may: []string{"client"}},
 	{
 		under: "internal/daemon", third: true,
 		may: []string{"internal/core", "internal/config", "internal/engine", "internal/adapter", "internal/server", "internal/daemon"},

@@ -132,16 +132,17 @@ func (b *bench) fill(ctx context.Context, url string, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	var id int32
-	var last int64
+	var next int64
 	var done int
-	err = conn.QueryRow(ctx, `SELECT q.id, coalesce(max(m.seq), 0), count(m.seq)
+	// A broker has read the queue up to the next number, so that what is added has to be at it or behind.
+	err = conn.QueryRow(ctx, `SELECT q.id, (SELECT next_seq FROM runlot_queue.owner), count(m.seq)
 		FROM runlot_queue.queue q LEFT JOIN runlot_queue.message m ON m.queue_id = q.id WHERE q.name = $1 GROUP BY q.id`,
-		old).Scan(&id, &last, &done)
+		old).Scan(&id, &next, &done)
 	if err != nil {
 		return err
 	}
 	sent := time.Now().Add(-time.Minute)
-	seq := max(last, store.SeqAt(sent)) + 1
+	seq := max(next, store.SeqAt(sent))
 	for done < n {
 		b.progressf("%d of %d messages waiting", done, n)
 		rows := min(loadRows, n-done)

@@ -186,7 +186,7 @@ func (l *load) take() error {
 	}
 	l.acked.Add(int64(len(decisions)))
 	if l.e.records != nil {
-		l.e.record(start, batch.Messages[0].Seq, len(decisions))
+		l.e.record(start, batch.Messages)
 	}
 	if l.e.tally != nil {
 		l.e.count(start, len(decisions))

@@ -44,8 +44,15 @@ type bench struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == nodeCommand {
-		exit(runNode(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case nodeCommand:
+			exit(runNode(os.Args[2:]))
+		case celldCommand:
+			exit(runCelld(os.Args[2:]))
+		case jetstreamCommand:
+			exit(runJetStream(os.Args[2:]))
+		}
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -150,6 +157,8 @@ type group struct {
 var groups = []group{
 	{[]string{"engine", "recorded", "watched", "paged", "bare", "river", "graphile"}, (*bench).engineRates},
 	{[]string{"workers", "workers-one", "workers-memory", "workerd"}, (*bench).workerRates},
+	{[]string{"celld", "celld-paged", "page"}, (*bench).deployed},
+	{[]string{"pull", "jetstream", "jetstream-sync"}, (*bench).pullRates},
 	{[]string{"single", "single-workerd", "disk"}, (*bench).singleRates},
 	{[]string{"latency-engine", "latency-workers"}, (*bench).latencies},
 	{[]string{"backlog"}, (*bench).backlogs},

@@ -1,18 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/control"
@@ -39,8 +33,7 @@ type paged struct {
 	server  *httptest.Server
 	key     string
 
-	closing context.CancelFunc
-	viewers sync.WaitGroup
+	viewer *viewer
 }
 
 func openPaged(ctx context.Context, s *server, at string) (_ subject, err error) {
@@ -48,7 +41,7 @@ func openPaged(ctx context.Context, s *server, at string) (_ subject, err error)
 	if err != nil {
 		return nil, err
 	}
-	p := &paged{watched: inner, closing: func() {}}
+	p := &paged{watched: inner}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close(ctx))
@@ -78,52 +71,17 @@ func openPaged(ctx context.Context, s *server, at string) (_ subject, err error)
 	}
 	calls := api.New(api.Options{Access: keeper, Queues: &shown{p}, Version: "bench", Account: "local", Log: log})
 	p.server = httptest.NewServer(dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: log}))
-	return p, p.watch(ctx, token)
-}
-
-// watch signs in and opens the views.
-func (p *paged) watch(ctx context.Context, token string) error {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return err
+	if p.viewer, err = signIn(ctx, p.server.URL, token); err != nil {
+		return nil, err
 	}
-	client := &http.Client{Jar: jar}
-	response, err := client.PostForm(p.server.URL+"/login", url.Values{"token": {token}})
-	if err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	var viewing context.Context
-	viewing, p.closing = context.WithCancel(context.WithoutCancel(ctx))
-	for _, path := range views {
-		r, err := http.NewRequestWithContext(viewing, http.MethodGet, p.server.URL+"/live"+path, nil)
-		if err != nil {
-			return err
-		}
-		stream, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		if kind := stream.Header.Get("Content-Type"); stream.StatusCode != http.StatusOK || kind != "text/event-stream" {
-			_ = stream.Body.Close()
-			return fmt.Errorf("the view of %s answers with %s and %s", path, stream.Status, kind)
-		}
-		p.viewers.Go(func() {
-			defer stream.Body.Close()
-			for lines := bufio.NewReader(stream.Body); ; {
-				if _, err := lines.ReadSlice('\n'); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-					return
-				}
-			}
-		})
-	}
-	return nil
+	return p, p.viewer.open(ctx, views)
 }
 
 // Close implements subject.
 func (p *paged) Close(ctx context.Context) error {
-	p.closing()
-	p.viewers.Wait()
+	if p.viewer != nil {
+		p.viewer.close()
+	}
 	stop, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	if p.server != nil {

@@ -42,9 +42,13 @@ func (r *recorded) Close(ctx context.Context) error {
 }
 
 // record makes the record of a batch that was acknowledged, as a dispatcher does.
-func (e *engine) record(start time.Time, seq int64, messages int) {
+func (e *engine) record(start time.Time, messages []queue.Message) {
+	acks := make([]queue.Acked, 0, len(messages))
+	for i := range messages {
+		acks = append(acks, queue.Acked{ID: messages[i].ID, Attempt: messages[i].Attempts()})
+	}
 	e.records.Batch(&ledger.Record{
-		ID: ledger.ID{Queue: jobs}, App: "bench", Version: "0123456789ab", Delivery: "0123456789ABCDEF-" + strconv.FormatInt(seq, 36),
-		Start: start, Duration: time.Since(start), Outcome: queue.OK, Delivered: messages, Acked: messages,
+		ID: ledger.ID{Queue: jobs}, App: "bench", Version: "0123456789ab", Delivery: "0123456789ABCDEF-" + strconv.FormatInt(messages[0].Seq, 36),
+		Start: start, Duration: time.Since(start), Outcome: queue.OK, Delivered: len(messages), Acked: len(messages), Acks: acks,
 	})
 }

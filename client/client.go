@@ -3,36 +3,19 @@ package client
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
-)
 
-const (
-	// maxAnswer is the largest answer that is read, in bytes.
-	maxAnswer = 64 << 20
-	// tries is how often a call is made that found nobody, or that may be repeated; pause is the first wait between two,
-	// doubling.
-	tries = 4
-	pause = 100 * time.Millisecond
+	"github.com/runlot/runlot/client/internal/call"
 )
 
 // Client calls one server. It may be used from several goroutines.
-type Client struct {
-	base  *url.URL
-	token string
-	http  *http.Client
-}
+type Client struct{ caller call.Caller }
 
 // New returns a client of the operator address of a server ("http://127.0.0.1:8788") with an API token.
 func New(server, token string) (*Client, error) {
@@ -40,138 +23,34 @@ func New(server, token string) (*Client, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
 		return nil, &Error{Code: "server_address", Message: "that is no address of a server", Hint: "it looks like http://127.0.0.1:8788"}
 	}
-	return &Client{base: base, token: token, http: &http.Client{}}, nil
+	return &Client{call.Caller{Base: base, Token: token, HTTP: &http.Client{}}}, nil
 }
 
 // With returns a client of the same server with another token.
 func (c *Client) With(token string) *Client {
 	other := *c
-	other.token = token
+	other.caller.Token = token
 	return &other
 }
 
 // Through returns a client that makes its calls through a transport of the caller's, as to a server in the same program.
 func (c *Client) Through(transport http.RoundTripper) *Client {
 	other := *c
-	other.http = &http.Client{Transport: transport}
+	other.caller.HTTP = &http.Client{Transport: transport}
 	return &other
 }
 
 // Server is the address that the client calls.
-func (c *Client) Server() string { return c.base.String() }
+func (c *Client) Server() string { return c.caller.Base.String() }
 
 // call makes a call with a JSON body, which may be nil, and decodes the answer into result, which may be nil.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, result any) error {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = marshal(body); err != nil {
-			return err
-		}
-	}
-	return c.send(ctx, method, path, query, "application/json", text, result)
+	return c.caller.JSON(ctx, method, path, query, body, result)
 }
 
-// marshal writes a value as JSON, and bodies of messages in it as they are.
-func marshal(value any) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return text.Bytes(), err
-}
-
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, kind string, body []byte, result any) error {
-	u := *c.base
-	u.Path += path
-	u.RawQuery = query.Encode()
-	// The key makes it harmless to repeat a call whose answer was lost.
-	key := rand.Text()
-	wait := pause
-	for try := 1; ; try++ {
-		answer, err := c.once(ctx, method, u.String(), kind, key, body)
-		if err == nil {
-			if result == nil || len(answer) == 0 {
-				return nil
-			}
-			if err := json.Unmarshal(answer, result); err != nil {
-				return &Error{Code: "answer_invalid", Message: "the server's answer cannot be read", Hint: "is " + c.base.String() + " the operator address of celld?"}
-			}
-			return nil
-		}
-		if _, answered := errors.AsType[*Error](err); answered {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if try == tries {
-			return c.unreachable(err)
-		}
-		select {
-		case <-time.After(wait):
-			wait *= 2
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// reason is the last part of a network error, which says it best.
-func reason(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err
-	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
-	text := err.Error()
-	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
-}
-
-// once makes one try. An *Error is the server's answer; any other error is that there was none.
-func (c *Client) once(ctx context.Context, method, address, kind, key string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", kind)
-	}
-	if method == http.MethodPost {
-		r.Header.Set("Idempotency-Key", key)
-	}
-	response, err := c.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(answer) > maxAnswer {
-		return nil, &Error{Status: response.StatusCode, Code: "answer_large", Message: "the server's answer is too large"}
-	}
-	if response.StatusCode < http.StatusBadRequest {
-		return answer, nil
-	}
-	return nil, failure(response.StatusCode, answer)
-}
-
-// failure is the error in an answer.
-func failure(status int, answer []byte) *Error {
-	var own struct {
-		Error *Error `json:"error"`
-	}
-	if json.Unmarshal(answer, &own) == nil && own.Error != nil && own.Error.Message != "" {
-		own.Error.Status = status
-		return own.Error
-	}
-	return &Error{Status: status, Code: "http_" + strconv.Itoa(status), Message: fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))}
+// Call makes a call of the API that no method is for, as the packages below this one do.
+func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	return c.call(ctx, method, path, query, body, result)
 }
 
 // Whoami says whom the token belongs to.
@@ -275,7 +154,7 @@ func (c *Client) Upload(ctx context.Context, u *Upload) (*Uploaded, error) {
 		return nil, err
 	}
 	var result Uploaded
-	err = c.send(ctx, http.MethodPost, at("apps", u.App, "versions"), nil, form.FormDataContentType(), body.Bytes(), &result)
+	err = c.caller.Send(ctx, http.MethodPost, at("apps", u.App, "versions"), nil, form.FormDataContentType(), body.Bytes(), &result)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,9 @@ type Operation struct {
 	Looked  int64 `json:"looked"`
 	Matched int64 `json:"matched"`
 	Done    int64 `json:"done"`
+	// Undo is the name under which it can be undone for an hour after its end, as far as it is among the last; "" while nothing
+	// was done.
+	Undo string `json:"undo,omitempty"`
 	// Skipped counts those that were chosen and left alone, by reason: in_flight, changed, missing, unchanged, no_source, forbidden.
 	Skipped map[string]int64 `json:"skipped"`
 	Author  string           `json:"author"`

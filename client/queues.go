@@ -1,11 +1,8 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,7 +28,7 @@ func (c *Client) Queue(ctx context.Context, database, queue string) (*Queue, err
 }
 
 // Peek returns a page of the messages of a queue, without taking them: of one state ("visible", "delayed", "in_flight")
-// or, for "", of all. A limit of 0 is the server's choice.
+// or, for "", of all three; or, for "settled", of those that left it lately. A limit of 0 is the server's choice.
 func (c *Client) Peek(ctx context.Context, database, queue, state, cursor string, limit int) (*Messages, error) {
 	q := paged(0, limit)
 	if state != "" {
@@ -43,7 +40,7 @@ func (c *Client) Peek(ctx context.Context, database, queue, state, cursor string
 	return get[Messages](ctx, c, queueAt(database, queue, "messages"), q)
 }
 
-// Message returns one message of a queue.
+// Message returns one message of a queue, also one that left it lately, as far as that is recorded.
 func (c *Client) Message(ctx context.Context, database, queue, id string) (*Message, error) {
 	return get[Message](ctx, c, queueAt(database, queue, "messages", id), nil)
 }
@@ -65,6 +62,15 @@ func (c *Client) DeleteMessages(ctx context.Context, database, queue string, ids
 // RetryMessages makes delayed messages visible now.
 func (c *Client) RetryMessages(ctx context.Context, database, queue string, ids []string) (*Chosen, error) {
 	return post[Chosen](ctx, c, queueAt(database, queue, "messages", "retry"), &MessageIDs{ids})
+}
+
+// DeleteQueue deletes a queue that no running app names, with all that it holds.
+func (c *Client) DeleteQueue(ctx context.Context, database, queue string) (*DeletedQueue, error) {
+	var gone DeletedQueue
+	if err := c.call(ctx, http.MethodDelete, queueAt(database, queue), nil, nil, &gone); err != nil {
+		return nil, err
+	}
+	return &gone, nil
 }
 
 // Pause stops the delivery of a queue until Resume.
@@ -94,67 +100,26 @@ func (c *Client) Redrive(ctx context.Context, database, queue string, r *Redrive
 	return c.follow(ctx, queueAt(database, queue, "redrive"), r, progress)
 }
 
-// maxLine is the longest line of progress, in bytes.
-const maxLine = 1 << 20
-
 // follow makes a call whose answer is lines of progress. It is made once: whether a call without an answer had an effect
 // is not known.
 func (c *Client) follow(ctx context.Context, path string, body any, progress func(Progress)) (*Progress, error) {
-	text, err := marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	u := *c.base
-	u.Path += path
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	r.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(r)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, c.unreachable(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, maxLine)
-	if response.StatusCode >= http.StatusBadRequest {
-		lines.Scan()
-		return nil, failure(response.StatusCode, lines.Bytes())
-	}
-	for lines.Scan() {
+	var done *Progress
+	err := c.caller.Follow(ctx, path, body, func(text []byte) (over bool, err error) {
 		var line ProgressLine
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return nil, &Error{Code: "answer_invalid", Message: "the server's answer cannot be read"}
+		if err := json.Unmarshal(text, &line); err != nil {
+			return false, &Error{Code: "answer_invalid", Message: "the server's answer cannot be read"}
 		}
 		switch {
 		case line.Error != nil:
-			return nil, line.Error
+			return false, line.Error
 		case line.Done != nil:
-			return line.Done, nil
+			done = line.Done
 		case line.Progress != nil && progress != nil:
 			progress(*line.Progress)
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return nil, &Error{
-		Code: "answer_cut", Message: "the server's answer ends before the work does",
-		Hint: "what was done stays done; look at the queue and call again",
-	}
-}
-
-// unreachable is the error for a server that gave no answer.
-func (c *Client) unreachable(err error) *Error {
-	return &Error{
-		Code: "server_unreachable", Message: fmt.Sprintf("%s does not answer: %s", c.base, reason(err)),
-		Hint: "is celld running there? Name another with --server URL",
-	}
+		return done != nil, nil
+	})
+	return done, err
 }
 
 // Batches returns a page of batches, newest first.

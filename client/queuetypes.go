@@ -3,6 +3,8 @@ package client
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/runlot/runlot/client/delivery"
 )
 
 // Queue is a queue and how it is doing. A number of -1 is not known.
@@ -53,28 +55,33 @@ type QueueConsumer struct {
 	DeadLetterQueue string `json:"dead_letter_queue,omitempty"`
 }
 
-// Message is a message as an operator sees it.
+// Message is a message as an operator sees it. One that left its queue is "settled": its Format, Size, Encoding and Body are not
+// kept.
 type Message struct {
 	ID    string `json:"id"`
-	State string `json:"state" enum:"visible,delayed,in_flight"`
+	State string `json:"state" enum:"visible,delayed,in_flight,settled"`
 	// Attempts counts the deliveries that spent a retry, and Losses those in a row in which the process died.
 	Attempts int       `json:"attempts"`
 	Losses   int       `json:"losses"`
 	Sent     time.Time `json:"sent"`
-	// Visible is from when on it may be delivered.
-	Visible time.Time `json:"visible"`
-	// Leased is since when it is in flight.
-	Leased *time.Time `json:"leased,omitempty"`
+	// Visible is from when on it may be delivered, and Wait why not now; nil for what is not delayed, or where that is not known.
+	Visible time.Time      `json:"visible"`
+	Wait    *delivery.Wait `json:"wait,omitempty"`
+	// Leased is since when it is in flight, and Lease by whom; nil in another state, or while that is not known yet.
+	Leased *time.Time      `json:"leased,omitempty"`
+	Lease  *delivery.Lease `json:"lease,omitempty"`
 	// Format is how the body was sent.
-	Format string `json:"format" enum:"json,text,bytes,v8"`
+	Format string `json:"format,omitempty" enum:"json,text,bytes,v8"`
 	// Size is that of the body, in bytes.
 	Size int `json:"size"`
 	// Encoding says what Body is: "json" is the value itself, "text" a string, and "base64" a string of bytes.
-	Encoding string          `json:"encoding" enum:"json,text,base64"`
-	Body     json.RawMessage `json:"body"`
+	Encoding string          `json:"encoding,omitempty" enum:"json,text,base64"`
+	Body     json.RawMessage `json:"body,omitempty"`
 	// Source is the queue that a dead letter came from, and Reason why its last delivery there failed.
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Settled is how it left its queue; nil while it is there.
+	Settled *delivery.Settled `json:"settled,omitempty"`
 }
 
 // Messages is a page of messages. Next is the cursor of the next one; "" at the end.
@@ -93,8 +100,8 @@ type Count struct {
 	Complete bool `json:"complete"`
 }
 
-// History is what is recorded of a message: the batches in which it was delivered and not simply acked, newest first, each with
-// the fate of that message alone. Missing says what is not recorded.
+// History is what is recorded of a message: the batches in which it was delivered, newest first, each with the fate of that
+// message alone. Missing says what is not recorded.
 type History struct {
 	Items   []Batch  `json:"items"`
 	Missing []string `json:"missing" doc:"What is not recorded, in words."`
@@ -134,6 +141,14 @@ type Chosen struct {
 	InFlight  []string `json:"in_flight"`
 	Unchanged []string `json:"unchanged"`
 	Missing   []string `json:"missing"`
+	// Undo is the name under which it can be undone for an hour; "" where nothing was done.
+	Undo string `json:"undo,omitempty"`
+}
+
+// DeletedQueue is what a queue held that was deleted.
+type DeletedQueue struct {
+	Messages int64 `json:"messages"`
+	Bytes    int64 `json:"bytes"`
 }
 
 // Retention is how long the messages of a queue stay unsettled.
@@ -172,6 +187,8 @@ type Progress struct {
 	Missing []string `json:"missing,omitempty"`
 	// ID is that of the new message when a redrive replaced a body.
 	ID string `json:"id,omitempty"`
+	// Undo is the name under which a redrive that moved something can be undone for an hour.
+	Undo string `json:"undo,omitempty"`
 }
 
 // ProgressLine is one line of the answer to a purge or a redrive: progress, and at the end done or an error.
@@ -206,9 +223,10 @@ type Batch struct {
 	Error    *Exception `json:"error,omitempty"`
 	Reason   string     `json:"reason,omitempty"`
 	Warnings []string   `json:"warnings,omitempty"`
-	// Fates are the messages that were not simply acked, and Lines what the handler logged. Lists leave them out, unless
-	// they are asked for.
+	// Fates are the messages that were not simply acked, Acks those that were, as far as they are kept, and Lines what the
+	// handler logged. Lists leave them out, unless they are asked for.
 	Fates []Fate    `json:"fates,omitempty"`
+	Acks  []Fate    `json:"acks,omitempty"`
 	Lines []LogLine `json:"lines,omitempty"`
 }
 
@@ -221,10 +239,10 @@ type Exception struct {
 	Stack    string `json:"stack,omitempty"`
 }
 
-// Fate is what became of a message that was not simply acked.
+// Fate is what became of a message of a batch.
 type Fate struct {
 	ID   string `json:"id"`
-	Kind string `json:"kind" enum:"retried,redelivered,dead,dropped"`
+	Kind string `json:"kind" enum:"acked,retried,redelivered,dead,dropped"`
 	// Attempt is the delivery counted, from 1.
 	Attempt      int     `json:"attempt"`
 	DelaySeconds float64 `json:"delay_seconds,omitempty"`

@@ -50,9 +50,15 @@ type consumer struct {
 // compatibilityDate is the newest that the pinned workerd knows.
 const compatibilityDate = "2026-11-17"
 
+// The files of a project.
+const (
+	ConfigFile = "wrangler.jsonc"
+	CodeFile   = "index.js"
+)
+
 // Write makes the folder of a project. Batches of jobs may fill for a second; pings are delivered at once.
 func Write(dir string, o Options) error {
-	c := config{Name: o.Name, Main: "index.js", NoBundle: o.Plain, CompatibilityDate: compatibilityDate}
+	c := config{Name: o.Name, Main: CodeFile, NoBundle: o.Plain, CompatibilityDate: compatibilityDate}
 	if o.Sends {
 		c.Queues.Producers = []producer{{Binding: "JOBS", Queue: "jobs"}, {Binding: "PINGS", Queue: "pings"}}
 	}
@@ -69,8 +75,8 @@ func Write(dir string, o Options) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "wrangler.jsonc"), text, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ConfigFile), text, 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "index.js"), code, 0o644)
+	return os.WriteFile(filepath.Join(dir, CodeFile), code, 0o644)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/runlot/runlot/internal/cli/queues"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/scaffold"
+	"github.com/runlot/runlot/internal/cli/subscriptions"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/cli/wrangler"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -67,7 +68,7 @@ runs it for good, and most other commands are about what runs there.`,
 	}
 	root.AddCommand(devCommand(), scaffold.Init(), scaffold.Types(), checkCommand(), crons.Cron(defaultPort), d1Command(), buckets.R2(), pgCommand(), schemaCommand(), versionCommand("runlot"),
 		remote.Login(), remote.Logout(), remote.Whoami(), remote.Token(),
-		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), notices.Notices(), wrangler.Env(),
+		remote.Deploy(), remote.Versions(), remote.Rollback(), remote.Delete(), remote.Secret(), remote.PS(), remote.Events(), notices.Notices(), subscriptions.Subscription(), wrangler.Env(),
 		queues.Queue(), queues.Logs(), manCommand())
 	return program(root, version)
 }

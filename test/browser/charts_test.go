@@ -37,7 +37,7 @@ func TestChartsOfAQueue(t *testing.T) {
 		return `[...document.querySelectorAll("#chart-` + chart + ` .key")].map((k) => k.textContent.replace(/\s+/g, " ").trim()).join("; ")`
 	}
 	for chart, want := range map[string]string{
-		"depth": "visible 12; delayed 0; in flight 0", "rates": "in 70; out 5; tried again 0", "handler": "p50 –; p95 –; p99 –", "oldest": "oldest 1 min 30 s", "running": "running 0; allowed 0",
+		"depth": "visible 12; delayed 0; in flight 0", "rates": "in 70; out 5; failed 0", "handler": "p50 –; p95 –; p99 –", "oldest": "oldest 1 min 30 s", "running": "running 0; allowed 0",
 	} {
 		if got := eval[string](b, key(chart)); got != want {
 			t.Errorf("%s: %q, want %q", chart, got, want)

@@ -68,7 +68,7 @@ func TestDialogsSayWhatWillHappen(t *testing.T) {
 	b.until(says("#notice", "Sent a message"))
 
 	// What is chosen goes to another queue, and what is mended too; a text keeps the line feed that it begins with.
-	w.kill("jobs", 5)
+	w.kill(5)
 	b.visit(base + "-dead/messages?filter=%22hi%22")
 	b.until(`document.querySelectorAll("table.messages tbody tr").length === 1`)
 	eval[bool](b, `(document.querySelector("table.messages a.name").click(), true)`)

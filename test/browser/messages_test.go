@@ -15,10 +15,10 @@ import (
 	"github.com/runlot/runlot/internal/server/dashboard/jsontree"
 )
 
-// kill moves n messages of a queue to its dead-letter queue.
-func (w *world) kill(name string, n int) {
+// kill moves n messages of the queue jobs to its dead-letter queue.
+func (w *world) kill(n int) {
 	w.t.Helper()
-	lane, err := w.queues.db.Broker.Lane(name)
+	lane, err := w.queues.db.Broker.Lane("jobs")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func (w *world) kill(name string, n int) {
 			decisions[i] = queue.Decision{Seq: batch.Messages[i].Seq, Verdict: queue.DeadLetter, Reason: "TypeError: no url"}
 		}
 		done := make(chan error, 1)
-		lane.Settle(batch, decisions, name+"-dead", func(err error) { done <- err })
+		lane.Settle(batch, decisions, "jobs-dead", func(err error) { done <- err })
 		if err := <-done; err != nil {
 			w.t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestMessagesOfAQueue(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll("#ask\\.delete, #ask\\.retry, #ask\\.redrive").length`); n != 0 {
 		t.Errorf("%d buttons are for all that match a filter that is none", n)
 	}
-	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0" {
+	if got := b.text("nav.spans"); got != "all 3 visible 0 delayed 3 in flight 0 settled" {
 		t.Errorf("the states are %q", got)
 	}
 	find("body.n:2")
@@ -138,7 +138,7 @@ func TestMessagesOfAQueue(t *testing.T) {
 
 	// All dead letters that match go back, in the background, and one is mended on its way.
 	w.send("jobs", 4, 0)
-	w.kill("jobs", 5)
+	w.kill(5)
 	b.visit(base + "-dead/messages?filter=reason:url+body.n:1")
 	b.until(rows + ` === 4`)
 	b.ask("redrive")
@@ -224,7 +224,7 @@ func TestRedriveKeepsABodyThatNobodyChanged(t *testing.T) {
 	if _, err := w.admin.Send(t.Context(), "main", "jobs", []client.Draft{{Body: json.RawMessage(body), ContentType: "text"}}); err != nil {
 		t.Fatal(err)
 	}
-	w.kill("jobs", 1)
+	w.kill(1)
 	dead, err := w.admin.Peek(t.Context(), "main", "jobs-dead", "", "", 2)
 	if err != nil || len(dead.Items) != 1 {
 		t.Fatalf("%+v, %v", dead, err)

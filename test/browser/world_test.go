@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ import (
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/dashboard"
+	"github.com/runlot/runlot/internal/server/dashboard/assets"
 )
 
 // waitTime bounds each wait for something to happen.
@@ -46,6 +48,10 @@ const waitTime = 60 * time.Second
 type suite struct{ inner *clustertest.Suite }
 
 func (s suite) Run() int {
+	if assets.Embedded().Missing() {
+		fmt.Fprintln(os.Stderr, "the files of the page are not built, and without them it is not what is tested: run `make assets` first")
+		return 1
+	}
 	code := s.inner.Run()
 	stopBrowser()
 	return code

@@ -1,2 +1,3 @@
-// Package cloudflare_test drives a celld with Cloudflare's own tools as they are: wrangler, and the npm package cloudflare.
+// Package cloudflare_test drives a celld with Cloudflare's own tools as they are: wrangler, the npm package cloudflare, and the
+// Go package cloudflare-go.
 package cloudflare_test

@@ -197,11 +197,17 @@ func has(t *testing.T, what, out string, want ...string) {
 // ask makes a request to the app.
 func (h *house) ask(path string) string {
 	h.t.Helper()
+	return h.askOf("shop", path)
+}
+
+// askOf asks an app.
+func (h *house) askOf(app, path string) string {
+	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.ready.Public+path, http.NoBody)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	r.Host = "shop.localhost"
+	r.Host = app + ".localhost"
 	c := &http.Client{Transport: &http.Transport{}, Timeout: waitTime}
 	defer c.CloseIdleConnections()
 	response, err := c.Do(r)

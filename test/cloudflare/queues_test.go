@@ -55,8 +55,21 @@ func TestWranglerQueues(t *testing.T) {
 	}
 	h.wrangler("queues purge jobs --force", "Purged Queue 'jobs'")
 	h.empty("jobs")
-	h.refused("queues delete jobs", "cannot be deleted", "wrangler queues purge jobs")
-	h.refused("queues subscription list jobs", "event_subscriptions/subscriptions is not a call of this server", "7003")
+	h.wrangler("queues consumer add jobs shop --dead-letter-queue dead", "Added consumer to queue jobs")
+	h.refused("queues delete jobs", "shop consumes it", "10064")
+	h.refused("queues delete dead", "shop leaves the dead letters of jobs there", "10064")
+	h.wrangler("queues consumer remove jobs shop", "Removed consumer from queue jobs")
+	if _, err := h.Send(ctx, "default", "jobs", []client.Draft{{Body: []byte(`"of the old queue"`)}}); err != nil {
+		t.Fatal(err)
+	}
+	h.wrangler("queues delete jobs", "Deleted queue jobs")
+	h.refused("queues info jobs", "jobs", "does not exist")
+	h.wrangler("queues create jobs", "Created queue 'jobs'")
+	if q, err = h.Queue(ctx, "default", "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	count(t, "messages of the queue made anew", q.Unsettled, 0)
+	count(t, "its retention", q.RetentionSeconds, 4*24*3600)
 }
 
 // TestWranglerStores: KV, R2 and Durable Objects with their migrations come with an upload, and so do modules of text.

@@ -29,7 +29,7 @@ const tests = {
     assert.match(made.queue_id, /^[0-9a-f]{32}$/);
     await refused(queues.create({ account_id, queue_name: "jobs" }), BadRequestError, 11009, /jobs/);
     await refused(queues.create({ account_id, queue_name: "No Name" }), BadRequestError, 11003, /name/);
-    await queues.create({ account_id, queue_name: "dead" });
+    dead = (await queues.create({ account_id, queue_name: "dead" })).queue_id;
     id = made.queue_id;
   },
   async list() {
@@ -124,14 +124,45 @@ const tests = {
     assert.deepEqual(await all(queues.consumers.list(id, { account_id })), []);
   },
   async delete() {
-    await refused(queues.delete(id, { account_id }), BadRequestError, 10001, /purge jobs/);
+    assert.equal((await queues.delete(id, { account_id })).success, true);
+    await refused(queues.get(id, { account_id }), NotFoundError, 10104, /no queue/);
+    assert.deepEqual((await all(queues.list({ account_id }))).filter((q) => q.queue_name === "jobs"), []);
+  },
+  async "subscriptions.create"() {
+    const made = await queues.subscriptions.create({
+      account_id, name: "deaths", source: { type: "queues.queue", queue_id: dead }, destination: { type: "queues.queue", queue_id: id }, events: ["message.dead_lettered"],
+    });
+    assert.deepEqual([made.name, made.enabled, made.source, made.destination], ["deaths", true, { type: "queues.queue", queue_id: dead }, { type: "queues.queue", queue_id: id }]);
+    subscription = made.id;
+    await queues.subscriptions.create({ account_id, source: { type: "workers.script", script_tag: "shop" }, destination: { type: "queues.queue", queue_id: dead }, events: ["version.deployed"] });
+    const make = (source, events, queue_id = id) => queues.subscriptions.create({ account_id, source, destination: { type: "queues.queue", queue_id }, events });
+    await refused(make({ type: "r2" }, ["bucket.created"]), BadRequestError, 10001, /no event source "r2" here — the sources are queues\.queue, workers\.script/);
+    await refused(make({ type: "workers.script" }, ["build.started"]), BadRequestError, 0, /Unrecognized event types: build\.started/);
+    await refused(make({ type: "queues.queue", queue_id: id }, ["message.dead_lettered"]), BadRequestError, 10001, /its own dead letters/);
+    await refused(make({ type: "workers.script" }, ["version.deployed"], "0".repeat(32)), NotFoundError, 10104, /no queue/);
   },
   async "subscriptions.list"() {
-    await refused(all(queues.subscriptions.list({ account_id })), NotFoundError, 7003, /GET \/accounts\/local\/event_subscriptions\/subscriptions/);
+    const list = (query) => all(queues.subscriptions.list({ account_id, ...query }));
+    assert.deepEqual((await list({ per_page: 1 })).map((s) => s.name), ["deaths", "dead workers.script"]);
+    assert.deepEqual((await list({ order: "name", direction: "desc" })).map((s) => s.name), ["deaths", "dead workers.script"]);
+    assert.deepEqual((await list({ queue_id: dead })).map((s) => s.source), [{ type: "workers.script", script_name: "shop" }]);
+  },
+  async "subscriptions.get"() {
+    assert.equal((await queues.subscriptions.get(subscription, { account_id })).id, subscription);
+    await refused(queues.subscriptions.get("none", { account_id }), NotFoundError, 10007, /no event subscription none/);
+  },
+  async "subscriptions.update"() {
+    const one = await queues.subscriptions.update(subscription, { account_id, enabled: false, name: "off" });
+    assert.deepEqual([one.name, one.enabled, one.events], ["off", false, ["message.dead_lettered"]]);
+    assert(one.modified_at > one.created_at);
+  },
+  async "subscriptions.delete"() {
+    assert.equal((await queues.subscriptions.delete(subscription, { account_id })).id, subscription);
+    assert.equal((await all(queues.subscriptions.list({ account_id }))).length, 1);
   },
 };
 
-let id, consumer, ref, leases;
+let id, dead, consumer, ref, leases, subscription;
 for (const [name, test] of Object.entries(tests)) {
   await test();
   console.log(name);

@@ -29,13 +29,13 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 		note: "In the database `default`; `DATABASE/NAME` makes it in another that is in use.",
 	},
 	{
-		name: "`DELETE /queues/{id}`", of: "C", state: differs, tests: "`TestCreateQueue`",
-		note: "Refused: a queue stays once it is there. `purge` empties it; an empty queue costs nothing.",
+		name: "`DELETE /queues/{id}`", of: "C", state: works, tests: "`TestCreateQueue`; `TestARemovedQueueIsGone`; `TestSendsAgainstARemoval`; `TestRemoveWaitsForOpenTransactions`",
+		note: "One that a live version names, or a rule of an R2 bucket, is refused with code 10064, naming who uses it. A queue that is made anew under the name has the same id, and sees nothing of the first.",
 	},
 	{name: "`GET /queues/{id}/consumers`, `GET /queues/{id}/consumers/{id}`", of: "C", state: works, tests: "`TestAQueueIsDescribed`"},
 	{
 		name: "`POST`, `PUT`, `DELETE` of consumers that are a script", of: "C", state: works, tests: "`TestWorkerConsumers`, `TestPullAcrossARestart`",
-		note: "The change is a new version of the script with the code of the live one: a rollback takes it back, and the next deployment replaces it by what its configuration says. The script and the queue are of one database.",
+		note: "The change is a new version of the script with the code of the live one, or belongs to the live one for five minutes from its upload through this API: a rollback takes it back, and the next deployment replaces it by what its configuration says. The script and the queue are of one database.",
 	},
 	{
 		name: "`POST`, `PUT`, `DELETE` of consumers of the type `http_pull`", of: "C", state: works, tests: "`TestPullConsumer`",
@@ -48,5 +48,10 @@ var apiCalls = area{"Cloudflare's HTTP API", []feature{
 	{
 		name: "`POST /queues/{id}/messages/ack`", of: "C", state: works, tests: "`TestLateAnswers`, `TestARestart`, `TestKillsUnderPullers`",
 		note: "An ack is good however late it comes, also after a restart and while another holds the message; a retry only while its lease holds. `warnings` say what was late, gone or foreign. At most 1,000 leases a call.",
+	},
+	{
+		name: "`POST`, `GET`, `PATCH`, `DELETE` of `/event_subscriptions/subscriptions`", of: "C", state: differs, tests: "`TestWranglerSubscriptions`, `TestSDK`",
+		note: "With pages, `queue_id`, `order` and `direction`. A source is `workers.script` with a `script_name` (or none, for all), `workersBuilds.worker` with a `worker_name`, or `queues.queue` with a `queue_id`. " +
+			"`PATCH` changes all but the source.",
 	},
 }}

@@ -187,7 +187,11 @@ var areas = []area{
 			name: "R2 event notifications", of: "C", state: differs, tests: "`TestEventsWaitWithTheChange`, `TestEventsAreTold`; `TestScripts` (r2)",
 			note: "Rules by prefix and suffix, made with `runlot r2 notification` or with `wrangler`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
 		},
-		{name: "event subscriptions", of: "C", state: absent, note: "Send from the code that makes the change."},
+		{
+			name: "event subscriptions", of: "C", state: differs, tests: "`TestWranglerSubscriptions`, `TestFactsRaiseEvents`, `TestDeadLettersAreTold`",
+			note: "Of scripts (`workers.script`, or `workersBuilds.worker` as wrangler calls it: `version.uploaded`, `version.deployed`, `version.rolled_back`, `script.deleted`) " +
+				"and of dead letters (`queues.queue`, which only Runlot has: `message.dead_lettered`). Every other source is refused by its name. The messages have Cloudflare's form.",
+		},
 		{
 			name: "`fetch()` and `connect()` reach public addresses only", of: "C", state: works, cases: "outbound-*",
 			note: "In `celld`, unless `--allow-private`. `runlot dev` reaches private ones too.",
@@ -213,6 +217,10 @@ var areas = []area{
 		{
 			name: "purge", of: "CR", state: works, tests: "`TestPurge`; `TestMessagesThroughTheAPI`; `TestScripts` (queue)",
 			note: "`runlot queue purge`. What is in flight finishes.",
+		},
+		{
+			name: "deletion of a queue", of: "CR", state: works, tests: "`TestARemovedQueueIsGone`; `TestSendsAgainstARemoval`; `TestARemovalWaits`; `TestScripts` (queue)",
+			note: "`runlot queue remove`, with all that it holds; refused while a running app names it.",
 		},
 		{
 			name: "redrive of dead letters", of: "R", state: works, tests: "`TestRedrive`; `TestARedriveStopsWithItsCaller`; `TestScripts` (queue)",

@@ -4,25 +4,44 @@ package conformance_test
 var wranglerCommands = area{"wrangler", []feature{
 	{name: "`whoami`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "With a token in CLOUDFLARE_API_TOKEN; `runlot wrangler-env` writes the environment. There is no `wrangler login`."},
 	{
-		name: "`deploy`, `versions upload`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`, `TestWranglerStores`",
+		name: "`deploy`, `versions upload`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`, `TestWranglerStores`, `TestWranglerVersions`",
 		note: "Bindings to queues, D1, KV, R2, Durable Objects with their migrations, one Hyperdrive, vars and secrets; any other is refused by its name. " +
-			"Crons and consumers belong to a version here, so that the first deployment makes a version more for each of them, and a rollback takes them back too. " +
-			"The address is printed as https and with `?.workers.dev` behind it. Where several migrations come at once, their script cannot be deployed with `runlot` afterwards.",
+			"Crons and consumers belong to a version here: those that are set within five minutes of an upload, as `deploy` does, belong to the version that it made. " +
+			"A new version begins with those of the live one, as on Cloudflare. The address is printed as https and with `?.workers.dev` behind it.",
 	},
 	{
-		name: "`versions list`, `view` and `deploy`, `deployments list` and `status`, `rollback`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
+		name: "`versions list`, `view` and `deploy`, `deployments list` and `status`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`, `TestWranglerVersions`",
 		note: "A deployment is one version for all requests; a split is refused. Tags are not kept, messages are.",
 	},
-	{name: "`secret put`, `list`, `delete` and `bulk`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Secrets are of the script and not of a version: the live one is started again with them."},
-	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Crons and consumers. Routes and custom domains are refused: an app is reached under its name."},
+	{
+		name: "`rollback`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`, `TestWranglerVersions`",
+		note: "Crons and consumers become those of the version. Secrets stay as they are. A version from before a migration of Durable Objects cannot be gone back to.",
+	},
+	{
+		name: "`secret put`, `list`, `delete` and `bulk`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
+		note: "Secrets are of the script and not of a version: the live one is started again with them, and no version is made.",
+	},
+	{
+		name: "`versions secret put`, `bulk`, `list` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerVersions`",
+		note: "The change waits with the version that it makes, and is one of the script from the version's first deployment on.",
+	},
+	{name: "`triggers deploy`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`", note: "Behind five minutes from the upload it makes a version. Crons and consumers. Routes and custom domains are refused: an app is reached under its name."},
 	{name: "`delete`", of: "CJ", state: works, tests: "`TestWranglerDeploys`", note: "Without `--force`, a script that others depend on is refused."},
 	{
-		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `consumer add` and `remove`", of: "CJ", state: works,
-		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused: `purge` empties a queue.",
+		name: "`queues list`, `create`, `info`, `update`, `pause-delivery`, `resume-delivery`, `purge`, `delete`, `consumer add` and `remove`", of: "CJ", state: works,
+		tests: "`TestWranglerQueues`", note: "`worker` and `http` consumers. `queues delete` is refused while a live version names the queue.",
+	},
+	{
+		name: "producers and a consumer of one queue in several scripts", of: "CJ", state: works, tests: "`TestQueuesBetweenScripts`",
+		note: "Names of queues mean the same in every script with a wrangler file, and in every app of one database with a `runlot.json`. A second consumer is refused with code 11004, naming both. A `delivery_delay` is of the producer binding that names it, so that two scripts may have different ones.",
 	},
 	{
 		name: "`d1 create`, `list`, `info`, `execute --remote --command`, `migrations list` and `apply --remote`", of: "CJ", state: differs, tests: "`TestWranglerDeploys`",
 		note: "The id of a database that is made so is its name. `info` knows of no use. `delete`, `execute --file` and `export` are not there.",
+	},
+	{
+		name: "`queues subscription create`, `list`, `get`, `update` and `delete`", of: "CJ", state: differs, tests: "`TestWranglerSubscriptions`",
+		note: "The one source that both wrangler and this server know is `workersBuilds.worker`, with the events of deployments. `runlot subscription` has them all.",
 	},
 	{
 		name: "`kv namespace create`, `list`, `rename` and `delete`, `kv key put`, `get`, `list` and `delete`, `kv bulk put`, `get` and `delete`, with `--remote`",
@@ -35,10 +54,9 @@ var wranglerCommands = area{"wrangler", []feature{
 		note: "The objects that bindings see, with the same events. A bucket that a live version binds is not deleted. There is one storage class and one place; what a bucket can have " +
 			"beyond objects and rules for events (`cors`, `lifecycle`, `lock`, `domain`, `sippy`, `catalog`) is refused with code 7003. wrangler itself cuts a key at `?` and `#`.",
 	},
-	{name: "`tail`, `versions secret`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
+	{name: "`tail`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
-		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: differs, tests: "`TestSDK`",
-		note: "`queues.delete` and `queues.subscriptions` are refused.",
+		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: works, tests: "`TestSDK`",
 	},
 	{
 		name: "the same: `client.r2.buckets` with `objects` and `eventNotifications`", of: "C", state: differs, tests: "`TestWranglerData`",
@@ -47,5 +65,9 @@ var wranglerCommands = area{"wrangler", []feature{
 	{
 		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",
 		note: "Metadata of `values.update` is JSON as text: an object, which the package sends as a form with a part for each key, is refused.",
+	},
+	{
+		name: "the Go package `cloudflare-go`: `client.Queues` and all below it", of: "C", state: works, tests: "`TestGoSDK`",
+		note: "There is no parameter for `wait_ms` of a pull; `option.WithJSONSet(\"wait_ms\", 20000)` sets it.",
 	},
 }}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	api "github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/test/port"
 )
 
 var deployKills = flag.Int("deploykills", 6, "how often TestKillsInDeployments kills celld while it deploys")
@@ -46,7 +47,7 @@ func newServant(t *testing.T) *servant {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &servant{t: t, binary: filepath.Join(dir, "celld"), data: filepath.Join(dir, "data"), public: quietPort(t), operator: quietPort(t)}
+	s := &servant{t: t, binary: filepath.Join(dir, "celld"), data: filepath.Join(dir, "data"), public: port.Free(t), operator: port.Free(t)}
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", s.binary, "./cmd/celld")
 	build.Dir = root
 	if text, err := build.CombinedOutput(); err != nil {

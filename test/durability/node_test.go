@@ -5,8 +5,6 @@ package durability_test
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +19,7 @@ import (
 
 	// The program is built by the test; the import has the test run again when the program changes.
 	_ "github.com/runlot/runlot/internal/cli"
+	"github.com/runlot/runlot/test/port"
 )
 
 const (
@@ -62,7 +61,7 @@ func newNode(t *testing.T, collector string) *node {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	n := &node{
 		t: t, binary: filepath.Join(dir, "runlot"), app: filepath.Join(dir, "app"), state: filepath.Join(dir, "state"),
-		port: quietPort(t), output: newOutput(t),
+		port: port.Free(t), output: newOutput(t),
 	}
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", n.binary, "./cmd/runlot")
 	build.Dir = root
@@ -96,22 +95,6 @@ func newNode(t *testing.T, collector string) *node {
 		}
 	})
 	return n
-}
-
-// quietPort picks a port that nobody listens on, outside the range from which the system takes ports for outgoing
-// connections: it has to stay free while nothing listens.
-func quietPort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 15_000 + rand.IntN(15_000)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 func (n *node) url() string { return "http://127.0.0.1:" + strconv.Itoa(n.port) }

@@ -44,7 +44,7 @@ func (r *run) step(s *step) {
 	case hurry:
 		ids, names := r.some(ctx, name, s.n)
 		done := r.model.Hurrying(names)
-		_, err := r.node.b.RetryNow(ctx, name, ids)
+		_, err := r.node.b.RetryNow(ctx, name, ids, "")
 		r.check(err)
 		done()
 	case sever, kill:
@@ -173,7 +173,7 @@ func (r *run) remove(ctx context.Context, name string, n int) {
 	if len(ids) == 0 {
 		return
 	}
-	c, err := r.node.b.Delete(ctx, name, ids)
+	c, err := r.node.b.Delete(ctx, name, ids, "")
 	r.check(err)
 	var gone []string
 	for i, id := range ids {

@@ -5,8 +5,6 @@ package scripts_test
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,10 +20,11 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/smtp/smtptest"
 	"github.com/runlot/runlot/internal/cli"
+	"github.com/runlot/runlot/test/port"
 )
 
 // waitTime bounds each wait for a line of output; a first start makes a database cluster.
-const waitTime = 90 * time.Second
+const waitTime = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
@@ -53,10 +52,10 @@ func TestScripts(t *testing.T) {
 			if err := os.Symlink(filepath.Join(root, "node_modules"), filepath.Join(env.WorkDir, "node_modules")); err != nil {
 				return err
 			}
-			env.Setenv("PORT", freePort(t))
+			env.Setenv("PORT", strconv.Itoa(port.Free(t)))
 			env.Setenv("EXAMPLES", filepath.Join(root, "examples"))
-			env.Setenv("OPERATOR", freePort(t))
-			env.Setenv("SMTP", freePort(t))
+			env.Setenv("OPERATOR", strconv.Itoa(port.Free(t)))
+			env.Setenv("SMTP", strconv.Itoa(port.Free(t)))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -184,20 +183,4 @@ func request(ts *testscript.TestScript, host, path string) (string, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return strings.TrimSpace(string(body)), err
-}
-
-// freePort picks a port that nobody listens on now, and that no system gives to connections or to listeners that name none:
-// it stays free until the script takes it.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue
-		}
-		defer listener.Close()
-		return fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
-	}
-	t.Fatal("no port is free")
-	return ""
 }

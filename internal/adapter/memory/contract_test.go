@@ -7,10 +7,17 @@ import (
 	"github.com/runlot/runlot/internal/adapter/memory"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/storetest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/lookup"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/removaltest"
+	"github.com/runlot/runlot/internal/engine/broker/storetest/undotest"
 )
 
+func TestLookupContract(t *testing.T) {
+	lookup.Run(t, func(*testing.T) store.Store { return memory.NewDatabase().Open() })
+}
+
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Subject {
+	open := func(*testing.T) storetest.Subject {
 		db := memory.NewDatabase()
 		return storetest.Subject{
 			Store:   db.Open(),
@@ -29,5 +36,8 @@ func TestContract(t *testing.T) {
 			},
 			Sever: func(*testing.T) { db.Crash(nil) },
 		}
-	})
+	}
+	storetest.Run(t, open)
+	removaltest.Run(t, open)
+	undotest.Run(t, open)
 }

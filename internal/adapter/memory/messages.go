@@ -14,6 +14,8 @@ import (
 // messages are those of one queue. The database's lock guards them.
 type messages struct {
 	info store.QueueInfo
+	// removed is set when the queue is gone; its messages are left to Scrap.
+	removed bool
 	// ready holds the messages with VisibleAt 0 in order of Seq; one with Queue 0 is gone. live counts the others, and
 	// hint is where the last search ended: the next one often goes on from there.
 	ready []store.Row
@@ -25,10 +27,12 @@ type messages struct {
 	unsorted bool
 	// letters says where dead letters came from, by Seq.
 	letters map[int64]letter
+	// retried says why messages were given back, by Seq.
+	retried map[int64]store.Cause
 }
 
 func newMessages(info store.QueueInfo) *messages {
-	return &messages{info: info, due: map[int64]store.Row{}, letters: map[int64]letter{}}
+	return &messages{info: info, due: map[int64]store.Row{}, letters: map[int64]letter{}, retried: map[int64]store.Cause{}}
 }
 
 func (d *Database) numbered(id int32) *messages {
@@ -87,6 +91,7 @@ func (q *messages) add(r *store.Row) {
 // remove takes a message out for good and returns it.
 func (q *messages) remove(seq int64) (store.Row, bool) {
 	delete(q.letters, seq)
+	delete(q.retried, seq)
 	return q.take(seq)
 }
 
@@ -213,7 +218,7 @@ func (s *Store) Append(ctx context.Context, rows []store.Row, usage *store.Usage
 	return s.write(ctx, "Append", func() error {
 		for i := range rows {
 			q := s.db.numbered(rows[i].Queue)
-			if q == nil {
+			if q == nil || q.removed {
 				return fmt.Errorf("there is no queue %d", rows[i].Queue)
 			}
 			if q.has(rows[i].Seq) {
@@ -290,9 +295,16 @@ func (s *Store) Drain(ctx context.Context, first int64, now time.Time, limit int
 func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 	return s.write(ctx, "Apply", func() error {
 		for _, m := range change.Move {
-			if q := s.db.numbered(m.To.Queue); q == nil || q.has(m.To.Seq) && s.db.has(m.From) {
+			if q := s.db.numbered(m.To.Queue); q == nil || q.removed || q.has(m.To.Seq) && s.db.has(m.From) {
 				return fmt.Errorf("a message cannot move to seq %d of queue %d", m.To.Seq, m.To.Queue)
 			}
+		}
+		s.db.note(change)
+		for i := range change.Return {
+			s.db.back(&change.Return[i])
+		}
+		for i := range change.Forget {
+			s.db.forget(&change.Forget[i])
 		}
 		for _, k := range change.Delete {
 			if q := s.db.numbered(k.Queue); q != nil {
@@ -329,6 +341,7 @@ func (d *Database) retry(t *store.Retry) {
 	}
 	r.Failures, r.Losses, r.VisibleAt = t.Failures, t.Losses, t.VisibleAt
 	q.add(&r)
+	q.retried[r.Seq] = t.Cause
 }
 
 func (d *Database) move(m store.Move) {

@@ -16,7 +16,7 @@ type letter struct {
 
 func (q *messages) head(r *store.Row) store.Head {
 	from := q.letters[r.Seq]
-	h := store.Head{Row: *r, Bytes: len(r.Body), Source: from.source, Reason: from.reason}
+	h := store.Head{Row: *r, Bytes: len(r.Body), Source: from.source, Reason: from.reason, Retried: q.retried[r.Seq]}
 	h.Body = nil
 	return h
 }
@@ -78,8 +78,9 @@ func (s *Store) Find(ctx context.Context, queueID int32, accepted []int64) ([]st
 }
 
 // Bodies implements store.Store.
-func (s *Store) Bodies(ctx context.Context, queueID int32, seqs []int64) (map[int64][]byte, error) {
+func (s *Store) Bodies(ctx context.Context, queueID int32, seqs []int64, bytes int) (map[int64][]byte, error) {
 	bodies := make(map[int64][]byte, len(seqs))
+	part := func(body []byte) []byte { return body[:min(cmp.Or(bytes, len(body)), len(body))] }
 	err := s.read(ctx, "Bodies", func() {
 		q := s.db.numbered(queueID)
 		for _, seq := range seqs {
@@ -87,9 +88,9 @@ func (s *Store) Bodies(ctx context.Context, queueID int32, seqs []int64) (map[in
 				return
 			}
 			if r, ok := q.due[seq]; ok {
-				bodies[seq] = r.Body
+				bodies[seq] = part(r.Body)
 			} else if r := q.readyRow(seq); r != nil {
-				bodies[seq] = r.Body
+				bodies[seq] = part(r.Body)
 			}
 		}
 	})

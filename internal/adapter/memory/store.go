@@ -16,13 +16,16 @@ const storeID = 0x6d656d6f72790001
 
 // Database holds messages. Stores are sessions on it; at most one of them is the owner.
 type Database struct {
-	mu      sync.Mutex
-	epoch   int64
-	next    int64
-	queues  []*messages
-	byName  map[string]*messages
+	mu     sync.Mutex
+	epoch  int64
+	next   int64
+	queues []*messages
+	byName map[string]*messages
+	// held counts what Hold stands for, by queue.
+	held    map[string]int
 	inbox   []inboxRow
 	account account
+	notes   []noted
 	owner   *tenure
 	// freed is closed and replaced when the owner lets go.
 	freed   chan struct{}
@@ -59,7 +62,7 @@ type Fault struct {
 
 // NewDatabase returns an empty database without an owner.
 func NewDatabase() *Database {
-	return &Database{next: 1, byName: map[string]*messages{}, freed: make(chan struct{})}
+	return &Database{next: 1, byName: map[string]*messages{}, held: map[string]int{}, freed: make(chan struct{})}
 }
 
 // SetFaults has faults decide about each call from now on, by the name of the Store's method; nil lets all of them pass.
@@ -320,7 +323,9 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 	var infos []store.QueueInfo
 	err := s.read(ctx, "Queues", func() {
 		for _, q := range s.db.queues {
-			infos = append(infos, q.info)
+			if !q.removed {
+				infos = append(infos, q.info)
+			}
 		}
 	})
 	return infos, err

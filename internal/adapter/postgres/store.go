@@ -10,10 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/runlot/runlot/internal/adapter/postgres/look"
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/schema"
 	"github.com/runlot/runlot/internal/adapter/postgres/search"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
+	"github.com/runlot/runlot/internal/adapter/postgres/undo"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -33,6 +35,8 @@ type Options struct {
 // Store keeps the messages of one PostgreSQL database. It implements store.Store.
 type Store struct {
 	*search.Searcher
+	*undo.Reader
+	*look.Looker
 
 	config  *pgx.ConnConfig
 	node    string
@@ -71,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.readers, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, session.Classify(err)
 	}
+	s.Reader, s.Looker = undo.NewReader(s.readers), look.New(s.readers)
 	s.Searcher, err = search.Open(ctx, config)
 	return s, err
 }

@@ -6,14 +6,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/removal"
+	"github.com/runlot/runlot/internal/adapter/postgres/undo"
+	"github.com/runlot/runlot/internal/adapter/postgres/retry"
 	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 )
 
 // The statements that every writer prepares. They stand here and not among the generated ones because their parameters
@@ -35,14 +40,16 @@ var statements = map[string]string{
 	stmtInsert: `INSERT INTO runlot_queue.message (` + messageColumns + `)
 		SELECT ` + messageColumns + ` FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[], $10::bytea[]) AS r (` + messageColumns + `)`,
 	stmtDelete: `DELETE FROM runlot_queue.message WHERE queue_id = $1 AND seq = ANY($2::bigint[])`,
-	stmtRetry: `UPDATE runlot_queue.message m SET failures = k.failures, losses = k.losses, visible_at = k.visible_at
-		FROM unnest($1::int[], $2::bigint[], $3::smallint[], $4::smallint[], $5::timestamptz[]) AS k (queue_id, seq, failures, losses, visible_at)
-		WHERE m.queue_id = k.queue_id AND m.seq = k.seq`,
+	stmtRetry:  retry.Statement,
 	stmtMove: `WITH gone AS (
 			DELETE FROM runlot_queue.message m
 			USING unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::text[]) AS k (from_queue, from_seq, to_queue, to_seq, source, reason)
 			WHERE m.queue_id = k.from_queue AND m.seq = k.from_seq
-			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body, m.trace, nullif(k.source, 0) AS source, nullif(k.reason, '') AS reason)
+			RETURNING k.to_seq, coalesce(m.origin, m.seq) AS origin, m.sent_at, k.to_queue, m.format, m.body, m.trace, m.failures, nullif(k.source, 0) AS source, nullif(k.reason, '') AS reason),
+		died AS (
+			INSERT INTO runlot_queue.died (origin, sent_at, queue_id, target_id, attempts, reason)
+			SELECT origin, sent_at, source, to_queue, failures + 1, reason FROM gone JOIN runlot_queue.watched w ON w.queue_id = source
+			WHERE substring(body FROM 1 FOR ` + strconv.Itoa(len(subscribe.Mark)) + `) <> convert_to('` + subscribe.Mark + `', 'UTF8'))
 		INSERT INTO runlot_queue.message (` + messageColumns + `, source_id, reason)
 		SELECT to_seq, origin, sent_at, NULL, to_queue, 0, 0, format, body, trace, source, reason FROM gone`,
 	stmtExists: `SELECT EXISTS (SELECT FROM runlot_queue.message WHERE queue_id = $1 AND seq = $2)`,
@@ -50,7 +57,7 @@ var statements = map[string]string{
 	stmtRange:  rangeSQL,
 	stmtReturn: returnSQL,
 	stmtUsage:  usage.Insert,
-	stmtClear:  clearSQL,
+	stmtClear:  removal.ClearInboxSQL,
 }
 
 // copyRows is the number of rows from which on COPY beats INSERT … SELECT unnest: it costs a second round trip and a parse,
@@ -118,7 +125,7 @@ func undoAppend(rows []store.Row, entry *store.Usage) func(ctx context.Context, 
 
 // Apply carries a change out in one transaction and one round trip.
 func (s *Store) Apply(ctx context.Context, change *store.Change) error {
-	if len(change.Delete)+len(change.Retry)+len(change.Move) == 0 {
+	if len(change.Delete)+len(change.Retry)+len(change.Move)+len(change.Return)+len(change.Forget) == 0 {
 		return nil
 	}
 	return s.settle(ctx, func(ctx context.Context, w *writer) error { return w.apply(ctx, change) })
@@ -127,7 +134,12 @@ func (s *Store) Apply(ctx context.Context, change *store.Change) error {
 func (w *writer) apply(ctx context.Context, change *store.Change) error {
 	f := &w.frame
 	f.reset()
+	aside, err := undo.Of(w.conn.TypeMap(), change)
+	if err != nil {
+		return err
+	}
 	return w.pipeline(ctx, func(p *pgconn.Pipeline) {
+		aside.Send(p)
 		for keys := range f.byQueue(change.Delete) {
 			p.SendQueryPrepared(stmtDelete, f.deleteParams(keys), binaryFormat, nil)
 		}
@@ -186,6 +198,12 @@ func (f *frame) retryParams(list []store.Retry) [][]byte {
 		},
 		func(b []byte) []byte {
 			return putArray(b, pgtype.TimestamptzOID, list, func(b []byte, r *store.Retry) []byte { return putVisible(b, r.VisibleAt) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.Int2OID, list, func(b []byte, r *store.Retry) []byte { return putInt2(b, retry.Number(r.Outcome)) })
+		},
+		func(b []byte) []byte {
+			return putArray(b, pgtype.TextOID, list, func(b []byte, r *store.Retry) []byte { return putBytes(b, []byte(r.Reason)) })
 		},
 	)
 }

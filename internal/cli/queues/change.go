@@ -67,8 +67,8 @@ func purge() *cobra.Command {
 		Use:   "purge NAME",
 		Short: "Delete all messages of a queue",
 		Long: `purge deletes all that a queue holds when it begins, delayed messages too. What
-is in flight finishes and is not delivered again. It asks first. Once begun it
-goes to its end, also when the command is interrupted.`,
+is in flight finishes and is not delivered again. It asks first, and cannot be
+undone. Once begun it goes to its end, also when the command is interrupted.`,
 		Example: "  runlot queue purge jobs-dead\n  runlot queue purge jobs-dead --yes",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -117,7 +117,8 @@ func redrive() *cobra.Command {
 		Long: `redrive moves the messages of a dead-letter queue back to the queues that they
 came from, or to another with --to. Their attempts start again; id, body and
 send time stay. It asks first. Ctrl-C stops it: what was moved stays moved, the
-rest stays where it is. With --body, one message comes back as a new one with
+rest stays where it is. undo takes back, for an hour, those that were not
+delivered yet. With --body, one message comes back as a new one with
 another body. With --filter it goes on in the background of the server.`,
 		Example: `  runlot queue redrive jobs-dead
   runlot queue redrive jobs-dead --to jobs-slow --rate 100 --yes
@@ -195,6 +196,7 @@ func moved(c *cobra.Command, q *client.Queue, to string, done *client.Progress) 
 		text += fmt.Sprintf("Not in %s: %s\n", q.Name, strings.Join(done.Missing, ", "))
 	}
 	_, err := fmt.Fprint(command.Stdout(c), text)
+	bulk.CanUndo(c, q.Name, done.Undo)
 	return err
 }
 

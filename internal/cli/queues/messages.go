@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/cli/command"
+	"github.com/runlot/runlot/internal/cli/queues/bulk"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/fault"
@@ -21,8 +23,11 @@ import (
 	"github.com/runlot/runlot/internal/core/span"
 )
 
-// inFlight is the state of messages that are being delivered.
-const inFlight = "in_flight"
+// inFlight is the state of messages that are being delivered, and settled that of those that left the queue.
+const (
+	inFlight = "in_flight"
+	settled  = "settled"
+)
 
 func peek() *cobra.Command {
 	var f choice
@@ -36,7 +41,8 @@ func peek() *cobra.Command {
 takes none: deliveries go on, and no retry is spent. Of a dead letter it shows
 where it came from and why it failed. --filter chooses by state: id: age>
 attempts>= size> source: reason: body.NAME: and "text" in the body; all of them
-have to match, and - before one turns it around.`,
+have to match, and - before one turns it around. --state settled shows those that
+left the queue by a delivery, the last ones first: how, and in which batch.`,
 		Example: "  runlot queue peek jobs --filter 'age>5m body.user.id:42 -state:delayed'\n  runlot queue peek jobs --limit 5\n  runlot queue peek jobs-dead --json | jq '.[].body'\n  runlot queue peek jobs --state delayed",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -46,8 +52,11 @@ have to match, and - before one turns it around.`,
 			if state == "in-flight" {
 				state = inFlight
 			}
-			if state != "" && state != "visible" && state != "delayed" && state != inFlight {
-				return command.Usage("--state takes visible, delayed or in-flight, not %s", command.Quoted(state))
+			if state != "" && state != "visible" && state != "delayed" && state != inFlight && state != settled {
+				return command.Usage("--state takes visible, delayed, in-flight or settled, not %s", command.Quoted(state))
+			}
+			if state == settled && filter != "" {
+				return command.Usage("--state settled and --filter exclude each other: bodies are not kept")
 			}
 			api, q, err := f.open(c.Context(), given[0])
 			if err != nil {
@@ -65,18 +74,25 @@ have to match, and - before one turns it around.`,
 			}
 			talk := terminal.New(command.Stderr(c))
 			if len(list) == 0 {
-				if filter != "" {
+				switch {
+				case filter != "":
 					talk.Printf("No message of %s matches.\n", q.Name)
-				} else {
+				case state == settled:
+					talk.Printf("No message is recorded that left %s; records are kept for 7 days.\n", q.Name)
+				default:
 					talk.Printf("There is nothing in %s.\n", q.Name)
 				}
 				return nil
 			}
 			rows := make([][]terminal.Cell, 0, len(list))
-			for i := range list {
-				rows = append(rows, messageRow(&list[i]))
+			head, row := []string{"ID", "STATE", "TRIES", "SENT", "SIZE", "BODY"}, messageRow
+			if state == settled {
+				head, row = []string{"ID", "LEFT", "TRIES", "BATCH"}, settledRow
 			}
-			terminal.New(command.Stdout(c)).Table([]string{"ID", "STATE", "TRIES", "SENT", "SIZE", "BODY"}, rows)
+			for i := range list {
+				rows = append(rows, row(&list[i]))
+			}
+			terminal.New(command.Stdout(c)).Table(head, rows)
 			if more {
 				talk.Printf("There are more; --limit shows them.\n")
 			}
@@ -84,11 +100,23 @@ have to match, and - before one turns it around.`,
 		},
 	}
 	f.flags(c)
-	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: visible, delayed or in-flight")
+	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: visible, delayed, in-flight\nor settled")
 	c.Flags().StringVar(&filter, "filter", "", "only those that match this `FILTER`")
 	c.Flags().IntVar(&limit, "limit", 10, "at most `N`")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// settledRow shows how a message left its queue.
+func settledRow(m *client.Message) []terminal.Cell {
+	left, batch := m.State, ""
+	if s := m.Settled; s != nil {
+		left, batch = s.As+" "+age(s.At), s.Batch+"\nwaited "+span.Text(bulk.Waited(m))
+	}
+	if m.Reason != "" {
+		batch += "\n" + terminal.Clean(m.Reason)
+	}
+	return remote.Cells(m.ID, left, strconv.Itoa(m.Attempts), batch)
 }
 
 // look reads up to limit messages, and reports whether there are more.
@@ -129,6 +157,9 @@ func messageRow(m *client.Message) []terminal.Cell {
 		text = fmt.Sprintf("%s, %s", m.Format, remote.Size(int64(m.Size)))
 	}
 	text = terminal.Cut(terminal.Clean(text), longest)
+	if m.Wait != nil && m.Wait.Cause != delivery.Sent {
+		text += "\n" + terminal.Cut(bulk.Why(m.Wait), longest)
+	}
 	if m.Source != "" {
 		text += "\nfrom " + m.Source + ": " + terminal.Cut(terminal.Clean(m.Reason), longest)
 	}

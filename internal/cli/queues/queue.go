@@ -1,7 +1,9 @@
 package queues
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/queues/bulk"
+	"github.com/runlot/runlot/internal/cli/queues/sparkline"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -61,8 +64,8 @@ else those of the celld of the last login.`,
 	f.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
-	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), retention(), usage(), batches(), batch(),
-		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Operations(&choice{}))
+	c.AddCommand(info(), peek(), send(), pause(), resume(), redrive(), purge(), remove(), retention(), usage(), batches(), batch(),
+		bulk.Message(&choice{}), bulk.Delete(&choice{}), bulk.Retry(&choice{}), bulk.Undo(&choice{}), bulk.Operations(&choice{}))
 	return c
 }
 
@@ -145,20 +148,28 @@ func info() *cobra.Command {
 	var f choice
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "info NAME",
-		Short:   "Show all about a queue",
+		Use:   "info NAME",
+		Short: "Show all about a queue",
+		Long: `info shows the messages of a queue, who sends and who consumes, how the last batch
+ended, and how many messages a second came and went in the last 15 minutes: as
+numbers, and on a terminal that shows them as bars too.`,
 		Example: "  runlot queue info jobs",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {
-			_, q, err := f.open(c.Context(), given[0])
+			api, q, err := f.open(c.Context(), given[0])
 			if err != nil {
 				return err
 			}
+			rates := lately(c.Context(), api, q)
 			if asJSON {
-				return command.JSON(c, q)
+				return command.JSON(c, queueInfo{q, rates})
 			}
 			out := terminal.New(command.Stdout(c))
-			for _, line := range describe(q) {
+			lines := describe(q)
+			if rates != nil {
+				lines = append(lines, sparkline.Lines(rates, out.Interactive && sparkline.UTF8(os.Getenv))...)
+			}
+			for _, line := range lines {
 				for n, part := range out.Fold(line[1], labelWidth) {
 					label := line[0]
 					if n > 0 {
@@ -173,6 +184,27 @@ func info() *cobra.Command {
 	f.flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// queueInfo is a queue and how fast messages came and went of late, where that is known.
+type queueInfo struct {
+	*client.Queue
+
+	Rates *client.QueueRates `json:"rates,omitempty"`
+}
+
+// lately is how fast messages of a queue came and went; nil when that is not known.
+func lately(ctx context.Context, api *client.Client, q *client.Queue) *client.QueueRates {
+	all, err := api.Rates(ctx, "", q.Database, sparkline.Points)
+	if err != nil {
+		return nil // what is asked for is the queue; this is beside it
+	}
+	for i := range all {
+		if all[i].Queue == q.Name {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // labelWidth is the room for the names of lines, in columns.

@@ -31,8 +31,14 @@ func PS() *cobra.Command {
 		for i := range apps {
 			rows = append(rows, psRow(&apps[i]))
 		}
-		return c.table([]string{"APP", "STATE", "VERSION", "SINCE", "MEMORY", "REQUESTS", "MESSAGES"}, rows,
+		err := c.table([]string{"APP", "STATE", "VERSION", "SINCE", "MEMORY", "REQUESTS", "MESSAGES"}, rows,
 			"There are no apps yet; `runlot deploy` makes one.")
+		for i := range apps {
+			if a := &apps[i]; err == nil && a.Reason != "" {
+				err = c.say("%s is %s: %s", a.Name, a.State, a.Reason)
+			}
+		}
+		return err
 	})
 }
 

@@ -28,8 +28,8 @@ type ObjectClass struct {
 type Objects struct {
 	Bindings []ObjectBinding `json:"bindings,omitempty"`
 	Classes  []ObjectClass   `json:"classes,omitempty"`
-	// Migrations are the tags of the migrations that made the classes, in their order; Deleted are the keys of classes that
-	// they have deleted, with all that was stored.
+	// Migrations are the tags of the migrations that made the classes, in their order, "" for one whose tag is not known;
+	// Deleted are the keys of classes that they have deleted, with all that was stored.
 	Migrations []string `json:"migrations,omitempty"`
 	Deleted    []string `json:"deleted,omitempty"`
 }
@@ -99,7 +99,10 @@ func (m *Manifest) Follows(live *Manifest) error {
 		tags = m.DurableObjects.Migrations
 	}
 	for i, tag := range live.DurableObjects.Migrations {
-		if i >= len(tags) || tags[i] != tag {
+		if i >= len(tags) || tags[i] != tag && tags[i] != "" && tag != "" {
+			if tag == "" {
+				tag = "in the place of one without a known tag"
+			}
 			return fault.New(fault.Conflict, "object_migrations", "the migration %s of Durable Objects is live, and this version does not have it as number %d", tag, i+1).
 				WithHint("migrations that were deployed stay in the configuration, in their order; to remove a class, add one with deleted_classes. A version from before a migration cannot be rolled back to")
 		}

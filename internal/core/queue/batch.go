@@ -1,6 +1,10 @@
 package queue
 
-import "github.com/runlot/runlot/internal/core/fault"
+import (
+	"time"
+
+	"github.com/runlot/runlot/internal/core/fault"
+)
 
 // Batch is a set of messages of one queue under lease to one handler call.
 type Batch struct {
@@ -8,6 +12,21 @@ type Batch struct {
 	Messages []Message
 	// Metrics is the backlog behind the batch, as the handler sees it.
 	Metrics Metrics
+}
+
+// Holder is who has a batch under lease.
+type Holder struct {
+	// App and Version are whose handler was called, and Delivery the call. They are "" for who pulled.
+	App, Version, Delivery string
+	// Until is when the lease ends at the latest.
+	Until time.Time
+}
+
+// Acked names a message that a handler is done with.
+type Acked struct {
+	ID ID
+	// Attempt is the delivery that it was acked in, counted from 1.
+	Attempt int
 }
 
 // CheckDecisions checks that decisions are those of a batch, in its order.

@@ -145,7 +145,7 @@ const (
 	// DiskReserve is the free space of the disk under the embedded PostgreSQL from which on it takes no more sends.
 	DiskReserve = 256 << 20
 	// PeekRows and PeekBytes bound one page of messages that an operator looks at, OperateIDs the messages that one call
-	// names, and ReasonBytes the text that a dead letter keeps of its last failure.
+	// names, and ReasonBytes the text that a message keeps of its last failure.
 	PeekRows    = 1_000
 	PeekBytes   = 4 << 20
 	OperateIDs  = 1_000
@@ -154,6 +154,16 @@ const (
 	DelayedCounted = 10_000
 	// OperateRows bounds one step of a purge or a redrive. Between two steps, sends and settlements have their turn.
 	OperateRows = 1_000
+	// RemoveTime is how long the deletion of a queue waits for transactions that sent to it, RemoveLockTime how long it keeps
+	// sends and settlements waiting meanwhile, each time.
+	RemoveTime     = 5 * time.Second
+	RemoveLockTime = 100 * time.Millisecond
+	// UndoTime is how long what an operator did to messages can be undone. Of one queue, UndoDeleted messages that were deleted
+	// are kept for it, UndoBytes of their bodies, and UndoMoved notes of messages that were moved or made visible.
+	UndoTime    = time.Hour
+	UndoDeleted = 1_000
+	UndoBytes   = 64 << 20
+	UndoMoved   = 10_000
 	// OperateReadTime bounds one read of an operator's call in the database.
 	OperateReadTime = 5 * time.Second
 	// FilterBytes and FilterTerms bound the text of a filter of messages.

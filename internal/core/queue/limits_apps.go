@@ -22,7 +22,10 @@ const (
 	PingEvery  = 2 * time.Second
 	PingTime   = 5 * time.Second
 	PingMisses = 2
-	// RestartFirst and RestartMax are the waits before a dead worker process is started again.
+	// ResumeAtOnce is how many apps are brought back at a time when celld starts.
+	ResumeAtOnce = 16
+	// RestartFirst and RestartMax are the waits before a dead worker process is started again, and before an app is that was
+	// left out when celld started.
 	RestartFirst = 200 * time.Millisecond
 	RestartMax   = 30 * time.Second
 	// RestartReset is how long a worker process has to run before its next death counts as the first again.
@@ -204,6 +207,9 @@ const (
 const (
 	// KeptVersions is how many versions of an app are kept beside the live one; the oldest go first.
 	KeptVersions = 100
+	// OpenVersion is how long after its upload a version takes in what its author declares by calls of their own, as wrangler
+	// does with crons and consumers.
+	OpenVersion = 5 * time.Minute
 	// KeptEvents is how many events are kept; the oldest go first.
 	KeptEvents = 10_000
 	// MaxDeployMessage is the longest message of a version or a deployment, in characters.

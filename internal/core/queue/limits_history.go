@@ -33,6 +33,8 @@ const (
 	RecordLogBuffer = 4 << 20
 	// RecordPage is the most records of one page of a list.
 	RecordPage = 500
+	// RecordSettledRows is the most records that one statement reads for the list of settled messages.
+	RecordSettledRows = 100
 	// RecordFollow is how many records wait for one subscriber; past it the oldest go, and are counted.
 	RecordFollow = 1_000
 	// RecordConnections bounds the connections that write and read records, per database.

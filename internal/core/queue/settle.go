@@ -58,8 +58,10 @@ type Decision struct {
 	Delay    time.Duration
 	Failures int
 	Losses   int
-	// Reason is why the last delivery failed, for a person to read; it counts for DeadLetter only. "" is not known.
-	Reason string
+	// Reason is why the last delivery failed, for a person to read, and Outcome how its batch ended; they count for DeadLetter,
+	// which keeps the reason alone, and for Retry. "" is not known.
+	Reason  string
+	Outcome Outcome
 }
 
 const (

@@ -40,7 +40,7 @@ func (b *bulk) Begin(ctx context.Context, o *operations.Operation) (operations.R
 		// After a start, the apps that use a database may come later.
 		return nil, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s is not in use at the moment", o.Database).WithCause(err)
 	}
-	bo := operate.BulkOptions{Kind: kinds[o.Kind], To: o.To}
+	bo := operate.BulkOptions{Kind: kinds[o.Kind], To: o.To, Action: o.Action()}
 	if bo.Filter, err = filter.Parse(o.Filter); err != nil {
 		return nil, err
 	}

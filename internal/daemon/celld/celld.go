@@ -32,8 +32,10 @@ import (
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/numbers"
 	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/removals"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/server/api"
@@ -108,9 +110,10 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	facts := &subscriptions.Facts{Facts: told}
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps, R2: buckets,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: told,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts,
 	})
 	defer n.Stop()
 	if err := n.R2().Check(ctx, s.Log); err != nil {
@@ -132,9 +135,13 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer holder.Release()
-	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}}
+	events, closeEvents := subscriptions.New(store, n, account, s.Log)
+	defer closeEvents()
+	facts.Tell(events)
+	versions := subscriptions.Records{Store: store, Waker: events}
+	f := &fleet{node: n, pattern: where, parkAfter: s.ParkAfter, log: s.Log, apps: map[string]*node.App{}, out: map[string]outside{}}
 	defer f.stop()
-	engine := deploy.New(deploy.Options{Store: store, Runner: f, Sealer: seal, Log: s.Log})
+	engine := deploy.New(deploy.Options{Store: versions, Runner: f, Sealer: seal, Log: s.Log})
 	keeper := access.New(store)
 	ready := Ready{Public: "http://" + public.Addr().String(), Operator: "http://" + operator.Addr().String(), Apps: where.url(placeholder)}
 	if ready.TokenFile, err = firstToken(ctx, keeper, data); err != nil {
@@ -145,21 +152,24 @@ func Run(ctx context.Context, s *Settings) error {
 		s.Log.Error("not every app could be brought back", "error", fault.Detail(err))
 	}
 	ready.Running = len(f.all())
+	events.Start()
+	defer events.Stop()
 	background, err := bulk.Start(ctx, store, n, store, s.Log)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
+	remover := &removals.Remover{Node: n, Operations: background}
 	counted := &numbers.APICalls{}
-	facts := func() *prometheus.Facts {
+	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
 		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(),
-		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(facts, s.Log),
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
 	page := dashboard.New(dashboard.Options{API: calls, Sealer: seal, Log: s.Log})
@@ -167,7 +177,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	tools := cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller}, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
+		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Log: s.Log,
 	})
 	operators := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +187,7 @@ func Run(ctx context.Context, s *Settings) error {
 		}
 		handler.ServeHTTP(w, r)
 	})
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, pulls: puller, holder: holder}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, engine: engine, pulls: puller, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -278,6 +288,7 @@ type doors struct {
 	operators        http.Handler
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
+	engine           *deploy.Engine
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -302,6 +313,8 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	}
 	parking, stopParking := context.WithCancel(ctx)
 	wg.Go(func() { d.fleet.park(parking) })
+	var reviving sync.WaitGroup
+	reviving.Go(func() { d.engine.Revive(parking) })
 	notify(s, daemon.SdNotifyReady)
 	s.Ready(ready)
 	var err error
@@ -314,6 +327,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	notify(s, daemon.SdNotifyStopping)
 	s.Log.Info("stopping")
 	stopParking()
+	reviving.Wait() // an app is resumed or stopped, and not both at a time
 	stopCtx, cancel := context.WithTimeout(context.Background(), queue.DrainTime)
 	defer cancel()
 	var stopping sync.WaitGroup

@@ -6,6 +6,8 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/daemon/node"
 	"github.com/runlot/runlot/internal/daemon/pulls"
+	"github.com/runlot/runlot/internal/daemon/removals"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 )
 
@@ -13,7 +15,8 @@ import (
 type databases struct {
 	*node.Node
 
-	pulls *pulls.Keeper
+	pulls    *pulls.Keeper
+	removals *removals.Remover
 }
 
 var _ queues.Queues = databases{}
@@ -31,4 +34,9 @@ func (d databases) Database(ctx context.Context, name string) (queues.Database, 
 		return queues.Database{}, err
 	}
 	return queues.Database{Broker: db.Broker, Puller: d.pulls.Engine(ctx, db.Broker)}, nil
+}
+
+// RemoveQueue implements queues.Queues.
+func (d databases) RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error) {
+	return d.removals.RemoveQueue(ctx, database, queueName)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/probe"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/supervise"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/ingress"
 )
@@ -33,6 +34,28 @@ type fleet struct {
 
 	mu   sync.Mutex
 	apps map[string]*node.App // by name; guarded by mu
+	out  map[string]outside   // those that were not resumed, by name; guarded by mu
+}
+
+// outside is why an app does not run that was live before this program started, and since when.
+type outside struct {
+	since  time.Time
+	reason error
+}
+
+// note notes whether an app runs, or why it does not.
+func (f *fleet) note(appName string, reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	had, is := f.out[appName]
+	switch {
+	case reason == nil:
+		delete(f.out, appName)
+	case is:
+		f.out[appName] = outside{had.since, reason}
+	default:
+		f.out[appName] = outside{time.Now(), reason}
+	}
 }
 
 var (
@@ -110,13 +133,18 @@ func (f *fleet) Switch(ctx context.Context, v *deploy.Runnable, commit func(cont
 	if err != nil && isNew && !committed {
 		return errors.Join(err, f.Remove(ctx, v.App))
 	}
+	if err == nil || committed {
+		f.note(v.App, nil)
+	}
 	return err
 }
 
 // Resume implements deploy.Runner. Where idle apps are parked, an app begins parked.
 func (f *fleet) Resume(ctx context.Context, v *deploy.Runnable) error {
 	a, _ := f.app(v.App)
-	return a.Resume(ctx, runnable(v), f.parkAfter > 0)
+	err := a.Resume(ctx, runnable(v), f.parkAfter > 0)
+	f.note(v.App, err)
+	return err
 }
 
 // Remove implements deploy.Runner.
@@ -124,6 +152,7 @@ func (f *fleet) Remove(ctx context.Context, appName string) error {
 	f.mu.Lock()
 	a := f.apps[appName]
 	delete(f.apps, appName)
+	delete(f.out, appName)
 	f.mu.Unlock()
 	if a == nil {
 		return nil
@@ -187,6 +216,11 @@ func (f *fleet) Apps(ctx context.Context) (map[string]apps.Running, error) {
 			}
 		}
 		running[name] = r
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, out := range f.out {
+		running[name] = apps.Running{State: string(supervise.Restarting), Since: out.since, Reason: fault.From(out.reason).Error()}
 	}
 	return running, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/d1"
+	"github.com/runlot/runlot/internal/daemon/removals"
 	"github.com/runlot/runlot/internal/daemon/state"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/operations"
@@ -67,6 +68,7 @@ type Desk struct {
 // Instance is what a program runs.
 type Instance interface {
 	reach.Queues
+	removals.Node
 	crons.Instance
 	D1() *d1.Databases
 }
@@ -89,7 +91,7 @@ func Open(ctx context.Context, folder string, instance Instance, log *slog.Logge
 	}
 	door := Door{Server: "http://" + listener.Addr().String(), Token: token}
 	d := &Desk{background: background, file: filepath.Join(state.RunDir(folder), fileName), server: &http.Server{
-		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Crons: instance, D1: instance.D1(), Operations: background, Version: "development", Account: "local", Log: log}),
+		Handler:           api.New(api.Options{Access: keeper, Queues: instance, Remover: &removals.Remover{Node: instance, Operations: background}, Crons: instance, D1: instance.D1(), Operations: background, Version: "development", Account: "local", Log: log}),
 		ReadHeaderTimeout: queue.SendTimeout, ReadTimeout: queue.APIBodyTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	text, err := json.Marshal(door)

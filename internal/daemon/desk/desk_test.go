@@ -16,6 +16,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/desk"
 	"github.com/runlot/runlot/internal/daemon/state"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -31,6 +32,12 @@ func (none) Databases() []string        { return nil }
 func (none) Manifests() []*app.Manifest { return nil }
 
 func (none) Series(string) *series.Recorder { return nil }
+
+func (none) Removable(context.Context, string, string) error { return nil }
+
+func (none) RemoveQueue(context.Context, string, string) (store.Count, error) {
+	return store.Count{}, nil
+}
 
 func (none) Database(context.Context, string) (reach.Database, error) {
 	return reach.Database{}, fault.New(fault.NotFound, "none", "there is none")

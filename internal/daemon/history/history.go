@@ -89,6 +89,7 @@ func translate(b *dispatch.Record) *ledger.Record {
 	r := &ledger.Record{
 		ID: ledger.ID{Queue: b.Queue}, App: b.App, Version: b.Version, Delivery: b.Delivery, Start: b.Start, Duration: b.Duration, Outcome: b.Outcome,
 		Delivered: b.Delivered, Acked: b.Acked, Retried: b.Retried, Redelivered: b.Redelivered, Dead: b.Dead, Dropped: b.Dropped, Reason: b.Reason,
+		Acks: b.Acks,
 	}
 	// What the observer keeps is not shared.
 	r.Warnings = append(r.Warnings, b.Warnings...)

@@ -157,7 +157,7 @@ func (a *App) adopt(ctx context.Context, v *Version, start func(context.Context)
 			return err
 		}
 	}
-	if err := a.n.claim(a, v.Manifest); err != nil {
+	if err := a.n.claims.Claim(a, v.Manifest); err != nil {
 		return err
 	}
 	if db != nil {

@@ -274,6 +274,22 @@ func (d *database) Declare(ctx context.Context, names []string) error {
 	return nil
 }
 
+// withdraw takes back that a queue was declared, before it is deleted.
+func (d *database) withdraw(queueName string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queues = slices.DeleteFunc(d.queues, func(name string) bool { return name == queueName })
+}
+
+// forgetQueue drops what memory holds of a queue that was deleted, so that another of its name begins with nothing.
+func (d *database) forgetQueue(queueName string) {
+	d.records.Forget(queueName)
+	d.series.Forget(queueName)
+	if d.told != nil {
+		d.told.Removed(d.name, queueName)
+	}
+}
+
 // Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.
 func (d *database) Waiting(ctx context.Context, queueName string) int64 {
 	b, err := d.live(ctx)

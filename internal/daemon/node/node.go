@@ -15,6 +15,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/trace"
 	"github.com/runlot/runlot/internal/daemon/caps"
+	"github.com/runlot/runlot/internal/daemon/claims"
 	"github.com/runlot/runlot/internal/daemon/crons"
 	"github.com/runlot/runlot/internal/daemon/d1"
 	"github.com/runlot/runlot/internal/daemon/history"
@@ -107,10 +108,11 @@ type Node struct {
 	inOrder *inorder.Recorder // nil otherwise
 	// databases are started outside of mu: one that another node holds takes its time to fail.
 	databases *starts.Group[*database]
+	// claims are those of the apps to queues.
+	claims *claims.Claims[*App]
 
 	mu         sync.Mutex
 	isolations map[string]*dispatch.Isolation // by app; guarded by mu
-	holders    map[string]*App                // who consumes "database/queue"; guarded by mu
 	uses       map[*App]*app.Manifest         // what each app runs; guarded by mu
 }
 
@@ -118,13 +120,13 @@ type Node struct {
 func New(o Options) *Node {
 	n := &Node{
 		o: o, runtime: workerd.New(o.Workerd, o.Log), gate: binding.NewGate(), d1: d1.New(o.State, o.Caps.D1, o.Log), kv: kv.New(o.State, o.Log), budget: dispatch.NewBudget(queue.DispatchBytes),
-		isolations: map[string]*dispatch.Isolation{}, databases: starts.New[*database](), holders: map[string]*App{}, uses: map[*App]*app.Manifest{},
+		isolations: map[string]*dispatch.Isolation{}, databases: starts.New[*database](), claims: claims.New[*App](), uses: map[*App]*app.Manifest{},
 	}
 	if o.Tracer == nil {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, o.R2, n.sendTo, o.Log)
+	n.r2 = r2.New(o.State, o.R2, n.SendTo, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -136,10 +138,7 @@ func New(o Options) *Node {
 	n.runs = numbers.CountRuns(o.Observer)
 	scheduled := crons.Options{Recorder: n.runs, Log: o.Log}
 	if o.Store == nil {
-		scheduled.URL = func(ctx context.Context, database string) (string, error) {
-			a, err := n.servers.Open(ctx, database)
-			return a.URL, err
-		}
+		scheduled.URL = n.DatabaseURL
 	}
 	n.crons = crons.New(scheduled)
 	return n
@@ -247,50 +246,14 @@ func (n *Node) Waiting(ctx context.Context, databaseName, queueName string) int6
 
 // Claimable refuses a manifest that consumes a queue which another app than the one of its name consumes already.
 func (n *Node) Claimable(m *app.Manifest) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.claimable(m, func(holder *App) bool { return holder.Name() == m.Name })
-}
-
-// claimable refuses a manifest that consumes a queue which an app consumes that is not the same. The caller holds mu.
-func (n *Node) claimable(m *app.Manifest, same func(*App) bool) error {
-	for i := range m.Consumers {
-		if other := n.holders[m.Database+"/"+m.Consumers[i].Queue]; other != nil && !same(other) {
-			return fault.New(fault.Conflict, "consumer_exists", "%s cannot consume the queue %s of database %s: %s consumes it already",
-				m.Name, m.Consumers[i].Queue, m.Database, other.Name()).
-				WithHint("a queue has one consumer; remove it from one of the two apps")
-		}
-	}
-	return nil
-}
-
-// claim makes a the holder of every queue that the manifest consumes. A queue has one consumer: one that is held by
-// another app is refused and then nothing is claimed.
-func (n *Node) claim(a *App, m *app.Manifest) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.claimable(m, func(holder *App) bool { return holder == a }); err != nil {
-		return err
-	}
-	for i := range m.Consumers {
-		n.holders[m.Database+"/"+m.Consumers[i].Queue] = a
-	}
-	return nil
+	return n.claims.Claimable(m, func(holder *App) bool { return holder.Name() == m.Name })
 }
 
 // release gives up the queues that a holds and that the version it runs does not consume.
 func (n *Node) release(a *App, runs *Version) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	keep := map[string]bool{}
-	if runs != nil {
-		for i := range runs.Manifest.Consumers {
-			keep[runs.Manifest.Database+"/"+runs.Manifest.Consumers[i].Queue] = true
-		}
+	if runs == nil {
+		n.claims.Release(a, nil)
+		return
 	}
-	for key, holder := range n.holders {
-		if holder == a && !keep[key] {
-			delete(n.holders, key)
-		}
-	}
+	n.claims.Release(a, runs.Manifest)
 }

@@ -92,6 +92,19 @@ func (s *Servers) Open(ctx context.Context, name string) (Access, error) {
 	}, nil
 }
 
+// Known reports whether a database was opened before, on the server that runs, or is named by a URL: one that Open would not make.
+func (s *Servers) Known(name string) bool {
+	if _, ok := s.o.URLs[name]; ok || name == "" {
+		return name != ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, one := s.o.URLs[""]; one {
+		return s.claimed == name
+	}
+	return s.embedded != nil && s.embedded.Knows(name)
+}
+
 // ControlDatabase is the name of the database of what celld knows of its apps. No app may have it.
 const ControlDatabase = "celld"
 

@@ -63,7 +63,15 @@ func TestOwnDatabaseIsJudgedBeforeItIsUsed(t *testing.T) {
 }
 
 func TestOwnDatabaseTakesOneName(t *testing.T) {
-	s, _ := serversAt(map[string]string{"": clustertest.NewDatabase(t).OwnerURL()})
+	s, _ := serversAt(map[string]string{"": clustertest.NewDatabase(t).OwnerURL(), "named": "postgres://127.0.0.1:1/x"})
+	if s.Known("shop") || !s.Known("named") || s.Known("") {
+		t.Error("before anything is opened, what is known is what a URL names")
+	}
+	defer func() {
+		if !s.Known("shop") || s.Known("other") {
+			t.Error("what is known is not what was opened")
+		}
+	}()
 	for range 2 {
 		if _, err := s.Open(t.Context(), "shop"); err != nil {
 			t.Fatal(fault.Detail(err))

@@ -18,6 +18,8 @@ type Facts interface {
 	Operations(database string, at time.Time, alert usage.Alert)
 	// Left says that the queues of a database are not delivered here, for now or for good.
 	Left(database string)
+	// Removed says that a queue was deleted.
+	Removed(database, queueName string)
 }
 
 // batches is a recorder that tells of batches too.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
+	"github.com/runlot/runlot/internal/engine/broker/removal"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
 )
@@ -28,6 +30,8 @@ import (
 type Broker struct {
 	// Operator carries out what an operator asks for.
 	*operate.Operator
+	// Remover ends queues.
+	*removal.Remover
 
 	store  store.Store
 	log    *slog.Logger
@@ -48,7 +52,7 @@ type Broker struct {
 	reserved    atomic.Int64
 	reserveKick pace.Kick
 
-	sends   sendList
+	sends   pace.List[*call]
 	waiting *semaphore.Weighted
 	settles settleList
 	// guard counts operations and refuses sends at the bounds.
@@ -90,19 +94,22 @@ func New(o Options) *Broker {
 		store: o.Store, log: log, bounds: bounds,
 		settleGate: make(pace.Gate, 1), appendGate: make(pace.Gate, 1), reserveGate: make(pace.Gate, 1),
 		reserveKick: make(pace.Kick, 1),
-		sends:       sendList{kick: make(pace.Kick, 1)},
+		sends:       pace.List[*call]{Kick: make(pace.Kick, 1)},
 		waiting:     semaphore.NewWeighted(int64(bounds.GroupWaiting)),
-		settles:     settleList{kick: make(pace.Kick, 1)},
+		settles:     settleList{Kick: make(pace.Kick, 1)},
 		counted:     make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	b.work, b.end = context.WithCancelCause(context.Background())
-	b.book = backlog.New(backlog.Options{Reader: o.Store, Bounds: bounds.window(), Log: log, Refusal: b.settles.refusal})
+	b.book = backlog.New(backlog.Options{Reader: o.Store, Bounds: bounds.window(), Log: log, Refusal: b.settles.Refusal})
 	b.guard = usage.New(usage.Options{Account: o.Store, Log: log, DailyOperations: o.DailyOperations, Space: o.Space, Observer: o.Observer})
 	b.Operator = operate.New(operate.Options{
 		Owner: owner{b}, Store: o.Store, Book: b.book, Log: log, Rows: bounds.OperateRows, ExpireRows: bounds.ExpireRows, Expired: o.Expired,
 	})
-	b.sends.closed = errNotRunning
-	b.settles.closed = errNotRunning
+	b.Remover = removal.New(removal.Options{
+		Owner: owner{b}, Store: o.Store, Book: b.book, Rows: bounds.OperateRows, ScrapRows: bounds.ExpireRows,
+	})
+	b.sends.Close(errNotRunning)
+	b.settles.Close(errNotRunning)
 	return b
 }
 
@@ -153,8 +160,8 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("load the queues: %w", err), b.release(ctx))
 	}
-	b.sends.reopen()
-	b.settles.reopen()
+	b.sends.Reopen()
+	b.settles.Reopen()
 	b.committer.Go(b.flushLoop)
 	b.committer.Go(b.settleLoop)
 	b.others.Go(b.reserveLoop)
@@ -181,8 +188,8 @@ func (b *Broker) watch() {
 func (b *Broker) fail(err error) {
 	b.failOnce.Do(func() {
 		b.err = err
-		b.sends.close(err)
-		b.settles.close(err)
+		b.sends.Close(err)
+		b.settles.Close(err)
 		b.end(err)
 		close(b.done)
 		b.book.CloseLanes(err)
@@ -235,8 +242,8 @@ func (b *Broker) stop(ctx context.Context) error {
 	running := b.started
 	b.started = true
 	b.mu.Unlock()
-	b.sends.close(errNotRunning)
-	b.settles.close(errNotRunning)
+	b.sends.Close(errNotRunning)
+	b.settles.Close(errNotRunning)
 	b.book.CloseLanes(errNotRunning)
 	close(b.stopping)
 	committed := make(chan struct{})
@@ -290,19 +297,29 @@ func (b *Broker) release(ctx context.Context) error {
 	return nil
 }
 
-// Declare makes sure that queues exist. Declaring one that exists changes nothing.
+// Declare makes sure that queues exist. Declaring one that exists changes nothing. Fault: Unavailable while one of them is
+// being deleted.
 func (b *Broker) Declare(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if !queue.ValidName(name) {
 			return fault.New(fault.Invalid, queue.CodeQueueNotFound, "%q is no queue name", name).WithHint("%s", queue.NameRule)
 		}
 	}
-	infos, err := b.store.Declare(ctx, names)
-	if err != nil {
-		return fmt.Errorf("declare queues: %w", err)
+	for {
+		err := b.Declarable(names)
+		if err != nil {
+			return err
+		}
+		infos, err := b.store.Declare(ctx, names)
+		if err != nil {
+			return fmt.Errorf("declare queues: %w", err)
+		}
+		b.book.Know(infos)
+		// One that ended between the two is made anew.
+		if !slices.ContainsFunc(infos, func(i store.QueueInfo) bool { return b.book.Numbered(i.ID) == nil }) {
+			return nil
+		}
 	}
-	b.book.Know(infos)
-	return nil
 }
 
 func unavailable(err error) bool { return fault.KindOf(err) == fault.Unavailable }

@@ -49,6 +49,9 @@ func (l *Lane) Take(ctx context.Context, n int, wait bool) ([]*queue.Batch, erro
 	return batches, err
 }
 
+// Held tells who has a batch, for whoever looks at its messages.
+func (l *Lane) Held(batch *queue.Batch, holder *queue.Holder) { l.q.Held(batch, holder) }
+
 // Settle carries the decisions for a batch out, in the order of batch.Messages, and ends its lease. It does not wait:
 // done is called once, from another goroutine, after the commit; it must not block. While the store does not answer, the
 // broker tries again. done gets an error only when nothing was or will be changed: the lane closed or the broker ended
@@ -64,7 +67,7 @@ func (l *Lane) Settle(batch *queue.Batch, decisions []queue.Decision, deadLetter
 		} else {
 			s.err = queue.CheckDecisions(batch, decisions)
 		}
-		err = l.settles.add(s)
+		err = l.settles.Add(s)
 		return err == nil && s.err == nil
 	})
 	if err != nil {

@@ -92,7 +92,11 @@ func TestPeek(t *testing.T) {
 		want(operate.InFlight, bodies(batch)...)
 		want(operate.Any, "v1", "v2", "0", "1", "2", "3", "4", "d1", "d2")
 		want(operate.Visible, "2", "3", "4")
-		check(t, settle(l, batch, decide(batch, queue.Retry, 30*time.Minute)))
+		again := decide(batch, queue.Retry, 30*time.Minute)
+		for i := range again {
+			again[i].Outcome, again[i].Reason = queue.Failed, "no\x00 url"
+		}
+		check(t, settle(l, batch, again))
 		want(operate.Delayed, "v1", "v2", "0", "1", "d1", "d2")
 		// Looking was no delivery.
 		_, got := next(t, l, 3, 0)
@@ -103,6 +107,9 @@ func TestPeek(t *testing.T) {
 		check(t, err)
 		if diff := cmp.Diff(m, one); diff != "" {
 			t.Errorf("by id (-page +one):\n%s", diff)
+		}
+		if m.Retried.Outcome != queue.Failed || m.Retried.Reason != "no url" || r.peek("a", operate.Delayed)[5].Retried.Outcome != "" {
+			t.Errorf("why it waits: %+v", m.Retried)
 		}
 		if m.Attempts != 1 || m.Size != 2 || m.Format != queue.JSON || m.State != operate.Delayed || m.VisibleAt.Sub(m.SentAt) != 31*time.Minute {
 			t.Errorf("a retried message: %+v", m)
@@ -245,6 +252,7 @@ func TestPurgeIsMadeAtOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("crash=%t", crash), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, tiny)
+				time.Sleep(time.Second) // the first look at what outlived its retention is over
 				for range 5 {
 					r.send("a", drafts(20)...)
 				}
@@ -269,6 +277,11 @@ func TestPurgeIsMadeAtOnce(t *testing.T) {
 				} else {
 					check(t, settle(l, left, decide(left, queue.Retry, 0)))
 					l.Close()
+					// What is left is deleted now, not with the next look at what outlived its retention.
+					time.Sleep(queue.ExpireEvery / 2)
+					if n, _ := r.db.Size(); n != 0 {
+						t.Errorf("%d messages are stored, want none", n)
+					}
 				}
 				r.send("a", draft("new"))
 				wantBodies(t, r.contents("a", operate.Any), "new")
@@ -292,13 +305,13 @@ func TestDeleteAndRetryNow(t *testing.T) {
 		flying, _ := next(t, l, 1, 0)
 		ids := r.ids("a", "0", "2", "d1", "d2", "1")
 		stranger := queue.NewID(1, 2)
-		got, err := r.b.RetryNow(t.Context(), "a", append(ids, stranger))
+		got, err := r.b.RetryNow(t.Context(), "a", append(ids, stranger), "")
 		check(t, err)
 		want := operate.Chosen{Done: 2, InFlight: ids[:1], Unchanged: []queue.ID{ids[4], ids[1]}, Missing: []queue.ID{stranger}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("retry now (-want +got):\n%s", diff)
 		}
-		got, err = r.b.Delete(t.Context(), "a", append(r.ids("a", "0", "2", "d2"), stranger))
+		got, err = r.b.Delete(t.Context(), "a", append(r.ids("a", "0", "2", "d2"), stranger), "")
 		check(t, err)
 		want = operate.Chosen{Done: 2, InFlight: ids[:1], Missing: []queue.ID{stranger}}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -313,7 +326,7 @@ func TestDeleteAndRetryNow(t *testing.T) {
 		wantBodies(t, some, "d3")
 		ack(t, l, batch)
 		nothing(t, l)
-		_, err = r.b.Delete(t.Context(), "a", make([]queue.ID, queue.OperateIDs+1))
+		_, err = r.b.Delete(t.Context(), "a", make([]queue.ID, queue.OperateIDs+1), "")
 		wantFault(t, err, fault.Limit, operate.CodeTooManyIDs)
 		if n, _ := r.db.Size(); n != 0 {
 			t.Errorf("%d messages are left", n)
@@ -338,8 +351,11 @@ func TestRefusedVerbChangesNothing(t *testing.T) {
 			return memory.Fault{}
 		})
 		for name, verb := range map[string]func() error{
-			"delete":    func() error { _, err := r.b.Delete(t.Context(), "a", r.ids("a", "1", "2", "5", "late")); return err },
-			"retry now": func() error { _, err := r.b.RetryNow(t.Context(), "a", r.ids("a", "late")); return err },
+			"delete": func() error {
+				_, err := r.b.Delete(t.Context(), "a", r.ids("a", "1", "2", "5", "late"), "x")
+				return err
+			},
+			"retry now": func() error { _, err := r.b.RetryNow(t.Context(), "a", r.ids("a", "late"), "x"); return err },
 			"redrive": func() error {
 				_, err := r.b.Redrive(t.Context(), "a", operate.RedriveOptions{To: "b"})
 				return err
@@ -386,7 +402,7 @@ func TestReadUnderAVerb(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() {
-			_, err := r.b.Delete(t.Context(), "a", ids)
+			_, err := r.b.Delete(t.Context(), "a", ids, "")
 			done <- err
 		}()
 		time.Sleep(100 * time.Millisecond)

@@ -40,7 +40,7 @@ func (o owner) Assign(n int) (int64, error) { return o.b.assign(o.b.work, time.N
 func (o owner) LastSeq() int64 { return o.b.lastSeq }
 
 // Refusal implements operate.Owner.
-func (o owner) Refusal() error { return o.b.settles.refusal() }
+func (o owner) Refusal() error { return o.b.settles.Refusal() }
 
 // Work implements operate.Owner.
 func (o owner) Work() context.Context { return o.b.work }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,63 +31,13 @@ type call struct {
 	gone atomic.Bool
 }
 
-// sendList holds the calls that wait for the flusher, oldest first.
-type sendList struct {
-	kick pace.Kick
-
-	mu     sync.Mutex
-	calls  []*call
-	closed error
-}
-
-func (l *sendList) add(c *call) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed != nil {
-		return l.closed
-	}
-	l.calls = append(l.calls, c)
-	l.kick.Poke()
-	return nil
-}
-
-// take moves the oldest calls to group, at most rows messages and, but for the first, size bytes.
-func (l *sendList) take(group []*call, rows, size int) []*call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, c := range l.calls {
+// fits says which calls a group has room for: rows messages and size bytes.
+func fits(rows, size int) func(*call) bool {
+	return func(c *call) bool {
 		rows -= len(c.drafts)
 		size -= c.size
-		if n > 0 && (rows < 0 || size < 0) {
-			break
-		}
-		n++
+		return rows >= 0 && size >= 0
 	}
-	group = append(group, l.calls[:n]...)
-	rest := copy(l.calls, l.calls[n:])
-	clear(l.calls[rest:])
-	l.calls = l.calls[:rest]
-	return group
-}
-
-func (l *sendList) empty() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls) == 0
-}
-
-func (l *sendList) reopen() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = nil
-}
-
-// close refuses further calls with err; those that wait already stay.
-func (l *sendList) close(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = err
 }
 
 // sendMetricsAge is how old the age of a queue without a lane may be in the answer to a send.
@@ -156,7 +105,7 @@ func (b *Broker) commitCall(ctx context.Context, c *call) error {
 		b.guard.Release(c.operations)
 		return context.Cause(ctx)
 	}
-	if err := b.sends.add(c); err != nil {
+	if err := b.sends.Add(c); err != nil {
 		b.guard.Release(c.operations)
 		b.waiting.Release(int64(c.size))
 		return err
@@ -197,14 +146,14 @@ func (b *Broker) flushLoop() {
 	defer inbox.Stop()
 	stopping := b.stopping
 	for b.work.Err() == nil {
-		f.group = b.sends.take(f.group[:0], b.bounds.GroupRows, b.bounds.GroupBytes)
+		f.group = b.sends.Take(f.group[:0], fits(b.bounds.GroupRows, b.bounds.GroupBytes))
 		if len(f.group) > 0 {
 			f.flush()
 		}
 		if !time.Now().Before(f.nextDrain) {
 			f.nextDrain = time.Now().Add(f.drain())
 		}
-		if !b.sends.empty() {
+		if !b.sends.Empty() {
 			continue
 		}
 		if stopping == nil {
@@ -212,7 +161,7 @@ func (b *Broker) flushLoop() {
 		}
 		inbox.Reset(time.Until(f.nextDrain))
 		select {
-		case <-b.sends.kick:
+		case <-b.sends.Kick:
 		case <-inbox.C:
 		case <-stopping:
 			// One more round finds what was added before the list closed.
@@ -220,7 +169,7 @@ func (b *Broker) flushLoop() {
 		case <-b.work.Done():
 		}
 	}
-	b.answer(b.sends.take(nil, math.MaxInt, math.MaxInt), context.Cause(b.work))
+	b.answer(b.sends.Take(nil, fits(math.MaxInt, math.MaxInt)), context.Cause(b.work))
 }
 
 // flush commits the group. When the store refuses it as a whole, its calls are committed one by one, so that a bad one
@@ -283,12 +232,16 @@ func (f *flusher) commit(calls []*call) ([]*call, error) {
 	}
 }
 
-// dropGone answers the calls whose callers left and returns the others, in the same memory.
+// dropGone answers the calls whose callers left, and those to a queue that ended, and returns the others, in the same memory.
 func (f *flusher) dropGone(calls []*call) []*call {
 	kept := calls[:0]
 	for i, c := range calls {
 		if c.gone.Load() {
 			f.b.answer(calls[i:i+1], nil)
+			continue
+		}
+		if err := c.q.Gone(); err != nil {
+			f.b.answer(calls[i:i+1], err)
 			continue
 		}
 		kept = append(kept, c)

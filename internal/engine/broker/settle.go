@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -30,63 +29,16 @@ type settlement struct {
 	err error
 }
 
-// settleList holds the settlements that wait for the settler, oldest first. It is bounded by the leases, which are
-// bounded by the handlers that run: a batch is settled once.
-type settleList struct {
-	kick pace.Kick
+// settleList holds the settlements that wait for the settler. It is bounded by the leases, which are bounded by the handlers
+// that run: a batch is settled once.
+type settleList = pace.List[*settlement]
 
-	mu     sync.Mutex
-	list   []*settlement
-	closed error
-}
-
-func (l *settleList) add(s *settlement) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed != nil {
-		return l.closed
-	}
-	l.list = append(l.list, s)
-	l.kick.Poke()
-	return nil
-}
-
-// take moves settlements to group, at most rows decisions but for the first.
-func (l *settleList) take(group []*settlement, rows int) []*settlement {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, s := range l.list {
+// within says which settlements a group has room for: rows decisions.
+func within(rows int) func(*settlement) bool {
+	return func(s *settlement) bool {
 		rows -= len(s.decisions)
-		if n > 0 && rows < 0 {
-			break
-		}
-		n++
+		return rows >= 0
 	}
-	group = append(group, l.list[:n]...)
-	rest := copy(l.list, l.list[n:])
-	clear(l.list[rest:])
-	l.list = l.list[:rest]
-	return group
-}
-
-func (l *settleList) reopen() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = nil
-}
-
-func (l *settleList) close(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = err
-}
-
-// refusal is why the broker takes no settlements; nil while it does.
-func (l *settleList) refusal() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // settler is what the settle goroutine keeps between groups.
@@ -107,7 +59,7 @@ func (b *Broker) settleLoop() {
 	defer again.Stop()
 	stopping := b.stopping
 	for b.work.Err() == nil {
-		s.group = b.settles.take(s.group[:0], b.bounds.SettleRows)
+		s.group = b.settles.Take(s.group[:0], within(b.bounds.SettleRows))
 		if len(s.group) > 0 {
 			s.settle(s.group)
 			clear(s.group)
@@ -125,7 +77,7 @@ func (b *Broker) settleLoop() {
 			again.Reset(time.Until(s.retryAt))
 		}
 		select {
-		case <-b.settles.kick:
+		case <-b.settles.Kick:
 		case <-again.C:
 		case <-stopping:
 			// One more round finds what was added before the list closed.
@@ -134,7 +86,7 @@ func (b *Broker) settleLoop() {
 		}
 	}
 	err := context.Cause(b.work)
-	for _, one := range append(s.refused, b.settles.take(nil, math.MaxInt)...) {
+	for _, one := range append(s.refused, b.settles.Take(nil, within(math.MaxInt))...) {
 		s.giveUp(one, err)
 	}
 }
@@ -205,7 +157,13 @@ func (s *settler) commit(group []*settlement) error {
 	}
 	var wait pace.Backoff
 	for {
-		err := s.fill(group, moves)
+		var err error
+		if moves > 0 { // one of the targets may have ended before the gates were taken
+			_, err = s.findDeadLetterQueues(group)
+		}
+		if err == nil {
+			err = s.fill(group, moves)
+		}
 		if err == nil && len(s.change.Delete)+len(s.change.Retry)+len(s.change.Move) > 0 {
 			err = b.store.Apply(b.work, &s.change)
 		}
@@ -224,7 +182,7 @@ func (s *settler) commit(group []*settlement) error {
 	}
 }
 
-// findDeadLetterQueues resolves the targets of moves and counts the moves. No gate is held yet.
+// findDeadLetterQueues resolves the targets of moves, but for those that are known and there, and counts the moves.
 func (s *settler) findDeadLetterQueues(group []*settlement) (moves int, err error) {
 	for _, one := range group {
 		n := 0
@@ -234,7 +192,7 @@ func (s *settler) findDeadLetterQueues(group []*settlement) (moves int, err erro
 			}
 		}
 		moves += n
-		if n == 0 || one.dead != nil {
+		if n == 0 || one.dead != nil && one.dead.Gone() == nil {
 			continue
 		}
 		if one.dead, err = s.b.book.Named(one.deadName); err == nil {
@@ -288,7 +246,7 @@ func (s *settler) fill(group []*settlement, moves int) error {
 			case queue.Retry:
 				c.Retry = append(c.Retry, store.Retry{
 					Key: key, Failures: int16(d.Failures), Losses: int16(d.Losses),
-					VisibleAt: max(visibleAfter(now, d.Delay), floor),
+					VisibleAt: max(visibleAfter(now, d.Delay), floor), Cause: store.Cause{Outcome: d.Outcome, Reason: storable(d.Reason)},
 				})
 			case queue.DeadLetter:
 				to := store.Key{Queue: one.dead.ID, Seq: seq}

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // operate does what an operator may do until ctx ends.
@@ -21,7 +22,7 @@ func (s *simulation) operate(ctx context.Context) {
 			cancel()
 			patience, cancel = context.WithTimeout(ctx, s.duration(300*time.Millisecond))
 		}
-		switch s.intN(8) {
+		switch s.intN(9) {
 		case 0:
 			s.pause(patience, queueName)
 		case 1, 2:
@@ -34,6 +35,8 @@ func (s *simulation) operate(ctx context.Context) {
 			s.change(patience, queueName, true)
 		case 7:
 			s.change(patience, queueName, false)
+		case 8:
+			s.remove(patience, queueName)
 		}
 		cancel()
 	}
@@ -72,6 +75,28 @@ func (s *simulation) purge(ctx context.Context, queueName string) {
 	})
 	if err != nil && !made {
 		s.model.PurgeUnknown(queueName, generation)
+	}
+}
+
+// remove ends a queue and makes another of its name, which sees nothing of the first.
+func (s *simulation) remove(ctx context.Context, queueName string) {
+	b, generation := s.current()
+	if s.intN(3) == 0 {
+		time.AfterFunc(s.duration(6*time.Second), s.db.Hold(queueName))
+	}
+	s.model.Resuming(queueName)
+	note := s.model.Purging(queueName)
+	_, err := b.RemoveQueue(ctx, queueName, note)
+	if err != nil {
+		s.model.PurgeUnknown(queueName, generation)
+	}
+	<-time.After(s.duration(300 * time.Millisecond))
+	for {
+		b, _ := s.current()
+		if b.Declare(context.Background(), []string{queueName}) == nil {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 
@@ -123,7 +148,10 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 		if s.intN(2) == 0 {
 			s.bulk(ctx, queueName, operate.BulkOptions{Kind: operate.BulkRetryNow, IDs: ids})
 		} else {
-			_, _ = b.RetryNow(ctx, queueName, ids)
+			action := undo.NewAction()
+			if _, err := b.RetryNow(ctx, queueName, ids, action); err == nil && s.intN(2) == 0 {
+				_, _ = b.Undo(ctx, queueName, action, nil)
+			}
 		}
 		done()
 		return
@@ -134,12 +162,20 @@ func (s *simulation) change(ctx context.Context, queueName string, remove bool) 
 		s.model.Deleted(names, generation, errors.New("perhaps"))
 		return
 	}
-	c, err := b.Delete(ctx, queueName, ids)
+	action := undo.NewAction()
+	c, err := b.Delete(ctx, queueName, ids, action)
 	var gone []string
 	for i, id := range ids {
 		if err != nil || !slices.Contains(c.InFlight, id) && !slices.Contains(c.Missing, id) {
 			gone = append(gone, names[i])
 		}
+	}
+	if err == nil && len(gone) > 0 && s.intN(3) == 0 {
+		// They are where they were, or nobody knows.
+		if done, err := b.Undo(ctx, queueName, action, nil); err == nil && int(done.Done) == len(gone) {
+			return
+		}
+		err = errors.New("perhaps")
 	}
 	s.model.Deleted(gone, generation, err)
 }

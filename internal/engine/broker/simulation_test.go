@@ -132,8 +132,9 @@ func (s *simulation) enqueue(queueName string) {
 	delay := []time.Duration{0, 0, time.Second}[s.random.IntN(3)]
 	s.mu.Unlock()
 	s.model.Enqueuing(queueName, name, delay)
-	check(s.t, s.db.Enqueue(queueName, name, delay))
-	s.model.Accepted(name)
+	if s.db.Enqueue(queueName, name, delay) == nil { // else the queue is being made anew
+		s.model.Accepted(name)
+	}
 }
 
 // decide draws what becomes of each message of a batch.

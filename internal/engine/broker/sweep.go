@@ -43,7 +43,16 @@ func (b *Broker) sweepLoop() {
 				b.log.Warn("cannot record how far the queues are settled", "error", fault.Detail(err))
 			}
 		case <-expiry.C:
-			expiry.Reset(b.Sweep())
+			pause := b.Sweep()
+			more, err := b.Scrap(b.work)
+			if err != nil && b.work.Err() == nil {
+				b.log.Warn("cannot delete what deleted queues have left", "error", fault.Detail(err))
+			} else if more {
+				pause = queue.ExpirePause
+			}
+			expiry.Reset(pause)
+		case <-b.Left():
+			expiry.Reset(0)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(clustertest.Main(m)) }
 
+var errHeld = errors.New("another node has its queues")
+
 // runner is a runtime that writes down what runs: "app@number SECRET=value".
 type runner struct {
 	mu      sync.Mutex
@@ -31,6 +34,8 @@ type runner struct {
 	at func()
 	// refuse fails Check, start fails the start, after fails what comes behind the commit.
 	refuse, start, after error
+	// held is how many starts fail from now on.
+	held atomic.Int64
 	// manifests are what runs beside the app shop, and waiting the messages of queues that have not 7.
 	manifests []*app.Manifest
 	waiting   map[string]int64
@@ -43,6 +48,9 @@ func (r *runner) Check(context.Context, *deploy.Version) ([]string, error) {
 func (r *runner) Switch(ctx context.Context, v *deploy.Runnable, commit func(context.Context) error) error {
 	if r.start != nil {
 		return r.start
+	}
+	if r.held.Add(-1) >= 0 {
+		return errHeld
 	}
 	if r.at != nil {
 		r.at()
@@ -322,5 +330,145 @@ func TestSecretsComeWithTheNextStart(t *testing.T) {
 		if err := w.PutSecret(t.Context(), "shop", name, value, "ann"); err == nil {
 			t.Errorf("the secret %q is accepted", name)
 		}
+	}
+}
+
+// TestWhatIsDeclaredSoonBelongsToTheVersion: a client that uploads the code first, and sets crons and consumers behind it.
+func TestWhatIsDeclaredSoonBelongsToTheVersion(t *testing.T) {
+	w := newWorld(t)
+	open := func(code string) string {
+		t.Helper()
+		u := upload(code)
+		u.Open = true
+		stored, err := w.Add(t.Context(), u)
+		w.must(err)
+		_, err = w.deploy(stored.Version.ID, deploy.ActionDeploy)
+		w.must(err)
+		return stored.Version.ID
+	}
+	revise := func(author string, crons ...string) error {
+		return w.Revise(t.Context(), &deploy.Revision{App: "shop", Author: author, Message: "crons", Change: func(m *app.Manifest) error {
+			m.Crons = crons
+			return nil
+		}})
+	}
+	numbers := func() (list []int) {
+		t.Helper()
+		versions, err := w.store.Versions(t.Context(), "shop", 0, 10)
+		w.must(err)
+		for i := range versions {
+			list = append(list, versions[i].Number)
+		}
+		return list
+	}
+	crons := func(id string) []string {
+		t.Helper()
+		v, err := w.store.Version(t.Context(), "shop", id)
+		w.must(err)
+		return v.Manifest.Crons
+	}
+	one := open("one")
+	before, err := w.store.Version(t.Context(), "shop", one)
+	w.must(err)
+	w.must(revise("ann", "0 3 * * *"))
+	w.runs("one")
+	after, err := w.store.Version(t.Context(), "shop", one)
+	w.must(err)
+	if diff := cmp.Diff([]int{1}, numbers()); diff != "" || after.Digest == before.Digest || len(after.Manifest.Crons) != 1 {
+		t.Errorf("amended: %s %+v", diff, after)
+	}
+	if e, err := w.store.Events(t.Context(), "shop", 0, 1); err != nil || e[0].Kind != deploy.EventAmended || e[0].Detail["message"] != "crons" {
+		t.Errorf("the event of an amendment: %+v, %v", e, err)
+	}
+	// What another one than its author changes is a version of its own, and so is what comes to one that is not open.
+	w.must(revise("bob", "0 4 * * *"))
+	w.must(revise("bob", "0 5 * * *"))
+	if diff := cmp.Diff([]int{3, 2, 1}, numbers()); diff != "" {
+		t.Error(diff)
+	}
+	// A rollback brings back what belongs to the version.
+	_, err = w.deploy(one, deploy.ActionRollback)
+	w.must(err)
+	if diff := cmp.Diff([]string{"0 3 * * *"}, crons(one)); diff != "" {
+		t.Error(diff)
+	}
+	// A change that cannot run leaves all as it was.
+	w.runner.start = fault.New(fault.Invalid, "start_failed", "it throws")
+	if err := revise("ann", "0 6 * * *"); fault.From(err).Code != "start_failed" {
+		t.Errorf("a change that does not start: %v", err)
+	}
+	w.runner.start, w.runner.refuse = nil, fault.New(fault.Invalid, "worker_handler", "no handler")
+	if err := revise("ann", "0 6 * * *"); fault.From(err).Code != "worker_handler" {
+		t.Errorf("a change that is refused: %v", err)
+	}
+	w.runner.refuse = nil
+	if diff := cmp.Diff([]string{"0 3 * * *"}, crons(one)); diff != "" {
+		t.Error(diff)
+	}
+	// One that was committed is the one that runs, also when its process dies.
+	w.runner.after = errors.New("died")
+	w.must(revise("ann", "0 7 * * *"))
+	if diff := cmp.Diff([]string{"0 7 * * *"}, crons(one)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSecretsOfAVersionHoldFromItsDeploymentOn, and those that came before it is live go on with the versions behind it.
+func TestSecretsOfAVersionHoldFromItsDeploymentOn(t *testing.T) {
+	w := newWorld(t)
+	value := func(s string) *string { return &s }
+	one := w.add("one")
+	_, err := w.deploy(one, deploy.ActionDeploy)
+	w.must(err)
+	w.must(w.ChangeSecrets(t.Context(), "shop", map[string]*string{"KEY": value("+a"), "OLD": value("x")}, "ann"))
+	w.runs("one+a")
+	u := upload("two")
+	u.Secrets = map[string]*string{"KEY": value("+b"), "OLD": nil, "NONE": nil}
+	two, err := w.Add(t.Context(), u)
+	w.must(err)
+	w.runs("one+a")
+	stored, err := w.store.Version(t.Context(), "shop", two.Version.ID)
+	w.must(err)
+	u = upload("three")
+	u.Secrets, u.Inherited = map[string]*string{"NEW": value("y")}, stored.Secrets
+	three, err := w.Add(t.Context(), u)
+	w.must(err)
+	names := func() (list []string) {
+		t.Helper()
+		secrets, err := w.Secrets(t.Context(), "shop")
+		w.must(err)
+		for i := range secrets {
+			list = append(list, secrets[i].Name)
+		}
+		return list
+	}
+	if diff := cmp.Diff([]string{"KEY", "OLD"}, names()); diff != "" {
+		t.Error(diff)
+	}
+	_, err = w.deploy(three.Version.ID, deploy.ActionDeploy)
+	w.must(err)
+	w.runs("three+b")
+	if diff := cmp.Diff([]string{"KEY", "NEW"}, names()); diff != "" {
+		t.Error(diff)
+	}
+	// From then on they are those of the app: a later change stays, also when the version comes again.
+	w.must(w.PutSecret(t.Context(), "shop", "KEY", "+c", "ann"))
+	_, err = w.deploy(one, deploy.ActionRollback)
+	w.must(err)
+	w.runs("one+c")
+	_, err = w.deploy(three.Version.ID, deploy.ActionDeploy)
+	w.must(err)
+	w.runs("three+c")
+
+	u = upload("four")
+	u.Secrets = map[string]*string{"1A": value("x")}
+	if _, err := w.Add(t.Context(), u); fault.From(err).Code != "secret_name" {
+		t.Errorf("a secret without a name: %v", err)
+	}
+	if err := w.ChangeSecrets(t.Context(), "shop", map[string]*string{"GOOD": value("x"), "NONE": nil}, "ann"); fault.From(err).Code != deploy.CodeSecretUnknown {
+		t.Errorf("a secret that is not there: %v", err)
+	}
+	if diff := cmp.Diff([]string{"KEY", "NEW"}, names()); diff != "" {
+		t.Errorf("a refused change: %s", diff)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -33,10 +32,13 @@ type Engine struct {
 
 	mu    sync.Mutex
 	turns map[string]chan struct{} // by app, full while a change is under way; guarded by mu
+	out   map[string]bool          // the apps that were not resumed, and do not run since; guarded by mu
 }
 
 // New returns an engine.
-func New(o Options) *Engine { return &Engine{o: o, turns: map[string]chan struct{}{}} }
+func New(o Options) *Engine {
+	return &Engine{o: o, turns: map[string]chan struct{}{}, out: map[string]bool{}}
+}
 
 // turn waits until no other change of the app is under way. done ends the caller's turn.
 func (e *Engine) turn(ctx context.Context, appName string) (done func(), err error) {
@@ -62,6 +64,12 @@ type Upload struct {
 	ConfigFile string
 	Author     string
 	Message    string
+	// Open lets what its author declares by Revise soon afterwards belong to this version.
+	Open bool
+	// Secrets are what the version changes of the secrets of its app, by name, once it becomes live; nil deletes one.
+	Secrets map[string]*string
+	// Inherited are such changes of another version, which go on where Secrets does not name them.
+	Inherited []Secret
 }
 
 // Uploaded is a stored version and what a person should know about it.
@@ -92,10 +100,16 @@ func (e *Engine) Add(ctx context.Context, u *Upload) (*Uploaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.o.Store.AddVersion(ctx, uploaded.Version, queue.KeptVersions); err != nil {
+	v := uploaded.Version
+	if v.Secrets, err = e.pending(ctx, u); err != nil {
 		return nil, err
 	}
-	v := uploaded.Version
+	if u.Open {
+		v.OpenUntil = v.Created.Add(queue.OpenVersion)
+	}
+	if err := e.o.Store.AddVersion(ctx, v, queue.KeptVersions); err != nil {
+		return nil, err
+	}
 	e.note(ctx, EventUploaded, v.App, v.Author, about(v, "message", v.Message))
 	return uploaded, nil
 }
@@ -203,6 +217,7 @@ func (e *Engine) deploy(ctx context.Context, r *Request) (*Deployment, error) {
 		}
 		e.o.Log.Warn("a deployed version does not run yet", "app", r.App, "version", v.ID, "error", fault.Detail(err))
 	}
+	e.left(r.App, false)
 	kind := EventDeployed
 	if d.Action == ActionRollback {
 		kind = EventRolledBack
@@ -223,7 +238,7 @@ func (e *Engine) runnable(v *Version) *Runnable {
 		if err != nil {
 			return nil, err
 		}
-		secrets, err := e.open(ctx, light.App)
+		secrets, err := e.open(ctx, whole)
 		if err != nil {
 			return nil, err
 		}
@@ -257,32 +272,6 @@ func (e *Engine) before(ctx context.Context, a *App) (string, error) {
 	}
 	return "", fault.New(fault.NotFound, CodeVersionUnknown, "%s has no earlier version to go back to", a.Name).
 		WithHint("`runlot versions` lists those that there are")
-}
-
-// Resume makes the runner run every live version, after the start of the program. An app that cannot be resumed is left
-// out, and is in the error, as are secrets that cannot be read.
-func (e *Engine) Resume(ctx context.Context) error {
-	apps, err := e.o.Store.Apps(ctx)
-	if err != nil {
-		return err
-	}
-	var problems []error
-	for i := range apps {
-		if err := e.lookAtSecrets(ctx, apps[i].Name); err != nil {
-			problems = append(problems, err)
-		}
-		if apps[i].Live == "" {
-			continue
-		}
-		v, err := e.o.Store.Version(ctx, apps[i].Name, apps[i].Live)
-		if err == nil {
-			err = e.o.Runner.Resume(ctx, e.runnable(v))
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", apps[i].Name, err))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // about is the detail of an event of a version, with one more entry.

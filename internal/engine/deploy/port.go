@@ -17,7 +17,7 @@ type App struct {
 	Since      time.Time
 }
 
-// Version is an upload of an app. It never changes.
+// Version is an upload of an app. It never changes, but for what is declared while it is open.
 type Version struct {
 	// ID is a UUID, unique everywhere; Number counts the app's versions from 1. The store gives both.
 	ID      string
@@ -36,6 +36,11 @@ type Version struct {
 	Bundle *app.Bundle
 	// Live says that it is the one that serves, as of the time it was read.
 	Live bool
+	// OpenUntil is until when a Revision of its author belongs to this version; the zero time when it makes another one.
+	OpenUntil time.Time
+	// Secrets are what it changes of the secrets of its app, once it becomes live; one without Sealed is deleted. Nil in lists,
+	// and from the time on at which it became live.
+	Secrets []Secret
 }
 
 // Action is why a version became live.
@@ -85,6 +90,7 @@ type Event struct {
 // The kinds of event.
 const (
 	EventUploaded      = "version.uploaded"
+	EventAmended       = "version.amended"
 	EventDeployed      = "version.deployed"
 	EventRolledBack    = "version.rolled_back"
 	EventFailed        = "deploy.failed"
@@ -104,10 +110,16 @@ const (
 	EventQueuePurged     = "queue.purged"
 	EventQueueRedriven   = "queue.redriven"
 	EventQueueCreated    = "queue.created"
+	EventQueueDeleted    = "queue.deleted"
 	EventConsumerSet     = "consumer.set"
 	EventConsumerRemoved = "consumer.removed"
 	EventMessagesDeleted = "messages.deleted"
 	EventMessagesRetried = "messages.retried"
+
+	EventSubscriptionCreated = "subscription.created"
+	EventSubscriptionChanged = "subscription.changed"
+	EventSubscriptionDeleted = "subscription.deleted"
+	EventUndone              = "messages.undone"
 )
 
 // Codes of the faults of a Store.
@@ -134,8 +146,11 @@ type Store interface {
 	Version(ctx context.Context, appName, id string) (*Version, error)
 	// Versions returns up to count versions with numbers below before, newest first, without bundles. Before 0 is all.
 	Versions(ctx context.Context, appName string, before, count int) ([]Version, error)
-	// SetLive makes d.Version live, unless another than was is ("" for none): then it fails with CodeLiveChanged. It fills in
-	// the ID, Number and VersionNumber of d.
+	// AmendVersion stores another manifest and digest of the live version, unless it is not the live one or its digest is
+	// another than was: then it fails with CodeLiveChanged.
+	AmendVersion(ctx context.Context, v *Version, was string) error
+	// SetLive makes d.Version live, with its Secrets, unless another than was is ("" for none): then it fails with
+	// CodeLiveChanged. It fills in the ID, Number and VersionNumber of d.
 	SetLive(ctx context.Context, d *Deployment, was string) error
 	// Deployments returns up to count deployments with numbers below before, newest first. Before 0 is all.
 	Deployments(ctx context.Context, appName string, before, count int) ([]Deployment, error)

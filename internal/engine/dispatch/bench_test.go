@@ -28,6 +28,8 @@ func (l *endless) Next(ctx context.Context, _ int, _ time.Duration) (*queue.Batc
 	return &queue.Batch{Queue: "jobs", Messages: l.messages}, nil
 }
 
+func (*endless) Held(*queue.Batch, *queue.Holder) {}
+
 func (l *endless) Settle(_ *queue.Batch, _ []queue.Decision, _ string, done func(error)) {
 	l.commits <- done
 }

@@ -18,6 +18,8 @@ type ending struct {
 	report    *queue.Report
 	exception *Exception
 	reason    string
+	// undecodable are the messages whose bodies the handler could not see.
+	undecodable []queue.ID
 	// blameless marks a Lost batch whose process ended on purpose.
 	blameless bool
 	// unseen marks a batch that came to a process which was gone: it is as if it had not been taken.
@@ -38,6 +40,7 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 	delivery := &Delivery{ID: d.newID(), Batch: c.batch}
 	ctx, cancel := context.WithTimeoutCause(working, d.consumer.HandlerTime, errHandlerTime)
 	start := time.Now()
+	d.lane.Held(c.batch, &queue.Holder{App: d.app, Version: c.version, Delivery: delivery.ID, Until: start.Add(d.consumer.HandlerTime)})
 	result, err := c.runtime.Deliver(ctx, delivery)
 	duration := time.Since(start)
 	e := d.judge(ctx, delivery, result, err)
@@ -60,7 +63,10 @@ func (d *Dispatcher) run(taking, working context.Context, c *call) {
 		App: d.app, Queue: d.consumer.Queue, Delivery: delivery.ID, Version: c.version, Start: start, Duration: duration,
 		Outcome: e.outcome, Delivered: len(decisions), Error: e.exception, Reason: e.reason, Warnings: warnings,
 	}
-	record.explain(decisions)
+	if !e.blameless {
+		record.explain(decisions)
+		blameBodies(c.batch.Messages, decisions, e.undecodable)
+	}
 	d.settle(c, decisions, record)
 }
 
@@ -96,7 +102,7 @@ func (d *Dispatcher) judge(ctx context.Context, delivery *Delivery, result *Resu
 	case errors.Is(cause, errHandlerTime):
 		return ending{outcome: queue.TimedOut, reason: fmt.Sprintf("the handler did not finish within %s and was cancelled", span.Text(d.consumer.HandlerTime))}
 	case err == nil && result != nil:
-		e := ending{outcome: queue.Failed, report: &result.Report, exception: result.Error}
+		e := ending{outcome: queue.Failed, report: &result.Report, exception: result.Error, undecodable: result.Undecodable}
 		if result.Outcome == queue.OK {
 			e.outcome = queue.OK
 		}
@@ -226,8 +232,17 @@ func (d *Dispatcher) settle(c *call, decisions []queue.Decision, record *Record)
 	})
 }
 
-// count adds up the decisions, which are in the order of their messages, and notes what was not simply acked.
+// count adds up the decisions, which are in the order of their messages, and notes what became of each.
 func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
+	acked := 0
+	for i := range decisions {
+		if decisions[i].Verdict == queue.Ack {
+			acked++
+		}
+	}
+	if acked > 0 {
+		r.Acks = make([]queue.Acked, 0, acked)
+	}
 	for i := range decisions {
 		spent := decisions[i].Failures > messages[i].Failures
 		if decisions[i].Verdict != queue.Ack {
@@ -238,6 +253,7 @@ func (r *Record) count(messages []queue.Message, decisions []queue.Decision) {
 		switch decisions[i].Verdict {
 		case queue.Ack:
 			r.Acked++
+			r.Acks = append(r.Acks, queue.Acked{ID: messages[i].ID, Attempt: messages[i].Attempts()})
 		case queue.Retry:
 			if spent {
 				r.Retried++

@@ -35,8 +35,10 @@ type lane struct {
 	mu     sync.Mutex
 	ready  []item
 	leased map[*queue.Batch]bool
-	closed chan struct{}
-	change chan struct{}
+	// holders are those of all batches, in the order in which they were told.
+	holders []queue.Holder
+	closed  chan struct{}
+	change  chan struct{}
 	// commit is how long a settlement takes; stalled holds them back until it is closed.
 	commit  time.Duration
 	stalled chan struct{}
@@ -129,6 +131,15 @@ func (l *lane) lease(size int, wait time.Duration) (*queue.Batch, time.Duration)
 	l.batches = append(l.batches, n)
 	l.maxLeased = max(l.maxLeased, len(l.leased))
 	return batch, 0
+}
+
+func (l *lane) Held(batch *queue.Batch, holder *queue.Holder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leased[batch] {
+		l.t.Errorf("a batch is held that is not leased")
+	}
+	l.holders = append(l.holders, *holder)
 }
 
 func (l *lane) Settle(batch *queue.Batch, decisions []queue.Decision, _ string, done func(error)) {

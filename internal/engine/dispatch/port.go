@@ -13,6 +13,8 @@ type Lane interface {
 	// Next waits until size messages are ready, or at least one has been ready for wait, and leases them. A message that
 	// has to be alone comes alone. It never returns an empty batch. It fails only when ctx ends or the lane closes.
 	Next(ctx context.Context, size int, wait time.Duration) (*queue.Batch, error)
+	// Held tells who has a batch, before its handler is called.
+	Held(batch *queue.Batch, holder *queue.Holder)
 	// Settle carries the decisions for a batch out and ends its leases; decisions come in the order of batch.Messages. It
 	// does not wait: done is called once, from another goroutine, after the commit. The lane tries again by itself while
 	// the store does not answer, and calls done with an error only when it closes first: the messages are then
@@ -88,8 +90,10 @@ type Record struct {
 	Error    *Exception
 	Reason   string
 	Warnings []string
-	// Fates are the messages that were not simply acked, in the order of the batch.
+	// Fates are the messages that were not simply acked, and Acks those that were, both in the order of the batch. Nobody
+	// changes them.
 	Fates []Fate
+	Acks  []queue.Acked
 }
 
 // Fate is what a batch meant for one message that was not simply acked.

@@ -47,8 +47,12 @@ func (b *buffer) of(queueName string) *pending {
 	return p
 }
 
-// add takes a record in, or counts it in a gap.
+// add takes a record in, or counts it in a gap. The second half of the buffer has no room for acks, so that a database that
+// is away for long costs those first.
 func (b *buffer) add(r *Record) {
+	if 2*(b.bytes+b.taken+r.size()) > b.most {
+		r.Acks = nil
+	}
 	p, size := b.of(r.ID.Queue), r.size()
 	for b.bytes+b.taken+size > b.most {
 		largest := p

@@ -49,7 +49,7 @@ func TestBufferAccounts(t *testing.T) {
 				n := rapid.IntRange(1, 100).Draw(t, "messages")
 				r := &Record{
 					ID: ID{Queue: name, Number: b.number(time.UnixMilli(1_000))}, Outcome: queue.OK, Delivered: n,
-					Reason: string(make([]byte, rapid.IntRange(0, 2_000).Draw(t, "size"))),
+					Reason: string(make([]byte, rapid.IntRange(0, 2_000).Draw(t, "size"))), Acks: make([]queue.Acked, n),
 				}
 				in++
 				messages += n
@@ -170,4 +170,25 @@ func TestLinesAccount(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAcksGiveWayFirst fills a buffer: the second half of it holds records that do not name what was acked.
+func TestAcksGiveWayFirst(t *testing.T) {
+	b := buffer{most: 20_000, byName: map[string]*pending{}}
+	named, unnamed := 0, 0
+	for b.bytes < 19_000 {
+		r := &Record{ID: ID{Queue: "a", Number: b.number(time.UnixMilli(1_000))}, Outcome: queue.OK, Acks: make([]queue.Acked, 20)}
+		b.add(r)
+		switch {
+		case r.Acks == nil:
+			unnamed++
+		case unnamed > 0 || 2*b.bytes > b.most:
+			t.Fatalf("a record names its messages with %d of %d bytes in use", b.bytes, b.most)
+		default:
+			named++
+		}
+	}
+	if named < 5 || unnamed < 10 || b.left() != named+unnamed {
+		t.Errorf("%d records with names, %d without, %d kept", named, unnamed, b.left())
+	}
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type Ledger struct {
 	buffer buffer
 	lines  lines
 	store  Store
+	// forgotten is, by queue, the last number of the records that are written no more.
+	forgotten map[string]int64
 	// life ends when the store is detached; dropLife ends it.
 	life     context.Context //nolint:containedctx // the time for which the store may be used
 	dropLife context.CancelFunc
@@ -42,7 +45,7 @@ type Ledger struct {
 func New(log *slog.Logger) *Ledger {
 	l := &Ledger{
 		log: log, hub: feed.Feed[*Record]{Most: queue.RecordFollow}, buffer: buffer{most: queue.RecordBuffer, byName: map[string]*pending{}}, lines: newLines(queue.RecordLogBuffer),
-		wake: make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
+		forgotten: map[string]int64{}, wake: make(chan struct{}, 1), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.work, l.stopWork = context.WithCancel(context.Background())
 	l.life, l.dropLife = context.WithCancel(context.Background())
@@ -97,6 +100,26 @@ func (l *Ledger) Expired(queueName string, n int) {
 	now := time.Now()
 	l.mu.Lock()
 	l.take(func() { l.buffer.expired(queueName, n, now) })
+}
+
+// Forget drops the records of a queue that was deleted and that are not written yet: another queue of its name is not to have
+// them. It waits for a write under way.
+func (l *Ledger) Forget(queueName string) {
+	l.mu.Lock()
+	l.forgotten[queueName] = l.buffer.number(time.Now())
+	l.mu.Unlock()
+	l.busy.Lock()
+	defer l.busy.Unlock()
+}
+
+// remembered returns the records that are to be written, in the same memory.
+func (l *Ledger) remembered(records []Record) []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.forgotten) == 0 {
+		return records
+	}
+	return slices.DeleteFunc(records, func(r Record) bool { return r.ID.Number <= l.forgotten[r.ID.Queue] })
 }
 
 // take changes the buffer, gives the lock back and wakes the writer when there is a reason.
@@ -277,7 +300,9 @@ var errNoStore = fault.New(fault.Unavailable, "records_unavailable", "the histor
 
 func (l *Ledger) write(records []Record) (held []Held, err error) {
 	err = l.use(func(ctx context.Context, s Store) error {
-		held, err = s.Write(ctx, records)
+		if records = l.remembered(records); len(records) > 0 {
+			held, err = s.Write(ctx, records)
+		}
 		return err
 	})
 	return held, err

@@ -19,15 +19,18 @@ type Store interface {
 	// Prune deletes the oldest records of a queue, at most rows of them in one transaction: those above keep in number,
 	// then those with a number below before. It reports whether there may be more to delete.
 	Prune(ctx context.Context, queueName string, keep int, before int64, rows int) (more bool, err error)
-	// List returns the newest records that the query asks for, newest first, without their fates, lines and stacks.
+	// List returns the newest records that the query asks for, newest first, without their fates, acks, lines and stacks.
 	List(ctx context.Context, q *Query) ([]Record, error)
 	// Get returns one record. Fault: NotFound (record_not_found).
 	Get(ctx context.Context, id ID) (*Record, error)
-	// Of returns the newest records of some queues that hold a fate of a message and have a number of at least from, newest
-	// first, each with the fates of that message alone, and without lines and stacks.
+	// Of returns the newest records of some queues that name a message and have a number of at least from, newest first, each
+	// with the fates and acks of that message alone, and without lines and stacks.
 	Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]Record, error)
+	// Settled returns the newest records of a queue with a number below before that name messages which left it, because they
+	// were acked, dead or dropped, newest first, without lines and stacks.
+	Settled(ctx context.Context, queueName string, before int64, limit int) ([]Record, error)
 	// Last returns the newest record of a handler call of each queue that has one, by name of the queue, without fates,
-	// lines and stacks.
+	// acks, lines and stacks.
 	Last(ctx context.Context) ([]Record, error)
 }
 

@@ -23,7 +23,7 @@ func (f *Filter) matches(r *Record) bool {
 		(len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, r.Outcome))
 }
 
-// List returns a page of the records that the filter lets through, newest first, without their fates, lines and stacks. A
+// List returns a page of the records that the filter lets through, newest first, without their fates, acks, lines and stacks. A
 // cursor of "" begins at the newest; limit is brought into 1 to queue.RecordPage. Faults: Invalid (record_cursor), Unavailable.
 func (l *Ledger) List(ctx context.Context, f Filter, cursor string, limit int) (Page, error) {
 	q := Query{Queues: f.Queues, App: f.App, Outcomes: f.Outcomes, To: math.MaxInt64, Limit: min(max(limit, 1), queue.RecordPage)}
@@ -50,8 +50,8 @@ func (l *Ledger) List(ctx context.Context, f Filter, cursor string, limit int) (
 	return page, err
 }
 
-// Of returns the newest records of some queues that hold a fate of a message, at most queue.HistoryRecords, newest first, each
-// with the fates of that message alone. Since is when it was sent, or before. Fault: Unavailable.
+// Of returns the newest records of some queues that name a message, at most queue.HistoryRecords, newest first, each with the
+// fates and acks of that message alone. Since is when it was sent, or before. Fault: Unavailable.
 func (l *Ledger) Of(ctx context.Context, queues []string, message queue.ID, since time.Time) (records []Record, err error) {
 	err = l.read(ctx, func(ctx context.Context, s Store) (err error) {
 		records, err = s.Of(ctx, queues, message, numberAt(since), queue.HistoryRecords)
@@ -60,7 +60,7 @@ func (l *Ledger) Of(ctx context.Context, queues []string, message queue.ID, sinc
 	return records, err
 }
 
-// Get returns one record with its fates and lines. Faults: NotFound (record_not_found), Unavailable.
+// Get returns one record with its fates, acks and lines. Faults: NotFound (record_not_found), Unavailable.
 func (l *Ledger) Get(ctx context.Context, id ID) (record *Record, err error) {
 	err = l.read(ctx, func(ctx context.Context, s Store) (err error) {
 		record, err = s.Get(ctx, id)
@@ -70,7 +70,7 @@ func (l *Ledger) Get(ctx context.Context, id ID) (record *Record, err error) {
 }
 
 // Last returns the newest record of a handler call of each queue that has one, by name of the queue, without fates,
-// lines and stacks. Fault: Unavailable.
+// acks, lines and stacks. Fault: Unavailable.
 func (l *Ledger) Last(ctx context.Context) (records []Record, err error) {
 	err = l.read(ctx, func(ctx context.Context, s Store) (err error) {
 		records, err = s.Last(ctx)

@@ -88,8 +88,10 @@ type Record struct {
 	Error    *Exception
 	Reason   string
 	Warnings []string
-	// Fates are the messages that were not simply acked.
+	// Fates are the messages that were not simply acked, and Acks those that were. The IDs of Acks are all of one database.
+	// Acks are there as far as there is room for them: a record may have less than Acked, or none.
 	Fates []Fate
+	Acks  []queue.Acked
 	// Lines are what the handler logged. A ledger adds them itself.
 	Lines []Line
 }
@@ -105,6 +107,8 @@ type FateKind string
 
 // The fates, as the counts of a record have them.
 const (
+	// Acked: done. A record has such messages in Acks, not in Fates.
+	Acked FateKind = "acked"
 	// Retried: delivered again, one retry spent.
 	Retried FateKind = "retried"
 	// Redelivered: delivered again, no retry spent.
@@ -147,6 +151,7 @@ func (r *Record) trim() {
 	for i := range r.Fates {
 		r.Fates[i].Delay = r.Fates[i].Delay.Truncate(time.Millisecond)
 	}
+	r.Acks = r.Acks[:min(len(r.Acks), queue.MaxBatchSize)]
 }
 
 // clip cuts a text to a number of bytes, at a character, and replaces what PostgreSQL refuses in one.
@@ -163,15 +168,16 @@ func clip(text string, most int) string {
 	return text[:end] + cut
 }
 
-// recordOverhead and fateBytes are what a record and a fate take in memory, beside texts.
+// recordOverhead, fateBytes and ackBytes are what a record, a fate and an ack take in memory, beside texts.
 const (
 	recordOverhead = 400
 	fateBytes      = 64
+	ackBytes       = 24
 )
 
 // size is about what the record takes in memory, in bytes.
 func (r *Record) size() int {
-	n := recordOverhead + len(r.ID.Queue) + len(r.App) + len(r.Version) + len(r.Delivery) + len(r.Reason) + fateBytes*len(r.Fates)
+	n := recordOverhead + len(r.ID.Queue) + len(r.App) + len(r.Version) + len(r.Delivery) + len(r.Reason) + fateBytes*len(r.Fates) + ackBytes*len(r.Acks)
 	if r.Error != nil {
 		n += len(r.Error.Name) + len(r.Error.Message) + len(r.Error.Location) + len(r.Error.Stack)
 	}

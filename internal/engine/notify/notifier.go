@@ -80,6 +80,14 @@ func (n *Notifier) Left(database string) {
 	})
 }
 
+// Removed takes note that a queue was deleted.
+func (n *Notifier) Removed(database, queueName string) {
+	n.take(func() []*Notice {
+		n.rules.Removed(database, queueName)
+		return nil
+	})
+}
+
 // Lost is how many notices the buffer had no room for.
 func (n *Notifier) Lost() int64 {
 	n.mu.Lock()

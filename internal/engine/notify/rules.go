@@ -131,6 +131,13 @@ func (r *Rules) Left(database string) {
 	maps.DeleteFunc(r.rows, func(_ string, f *row) bool { return f.database != "" && f.database == database })
 }
 
+// Removed takes note that a queue was deleted: one of its name begins anew.
+func (r *Rules) Removed(database, queueName string) {
+	subject := (&Notice{Rule: QueueFailed, Database: database, Queue: queueName}).Subject()
+	delete(r.rows, subject)
+	maps.DeleteFunc(r.told, func(m mark, _ time.Time) bool { return m.subject == subject })
+}
+
 // Run takes the end of a run of a cron. The runs of an occurrence may be spread over several nodes, so that their own count is
 // what counts.
 func (r *Rules) Run(run *Run) []*Notice {

@@ -7,6 +7,7 @@ package operations
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -99,6 +100,12 @@ type Operation struct {
 	Place string
 	// Error says why it failed.
 	Error string
+}
+
+// Action is the name under which what it did can be undone: the same after a restart, and another than that of any operation
+// of another instance.
+func (o *Operation) Action() string {
+	return "operation-" + strconv.FormatInt(o.ID, 10) + "-" + strconv.FormatInt(o.Created.UnixMicro(), 36)
 }
 
 // clone copies what its owner goes on to change.

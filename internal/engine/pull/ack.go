@@ -45,8 +45,9 @@ type answer struct {
 func (e *Engine) Ack(ctx context.Context, queueName string, acks []string, retries []Retry) (Done, error) {
 	d := Done{Warnings: map[string]string{}}
 	seen := make(map[string]bool, len(acks)+len(retries))
+	signed := newSigner(e.o.Key, queueName)
 	known := func(text string) (l lease, ok bool) {
-		switch l, ok = parse(e.o.Key, queueName, text); {
+		switch l, ok = signed.parse(text); {
 		case !ok:
 			d.Warnings[text] = warnForeign
 		case seen[text]:

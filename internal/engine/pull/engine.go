@@ -19,6 +19,8 @@ type Lane interface {
 	// Take leases up to n messages that are visible, each in a batch of its own. With wait it returns when there is at least
 	// one, else also when it is known that there is none. It fails only when ctx ends or the lane closes.
 	Take(ctx context.Context, n int, wait bool) ([]*queue.Batch, error)
+	// Held tells until when a batch is held.
+	Held(batch *queue.Batch, holder *queue.Holder)
 	// Settle carries the decisions for a batch out and ends its lease. It does not wait: done is called once, from another
 	// goroutine, after the commit, with an error only when nothing was or will be changed.
 	Settle(batch *queue.Batch, decisions []queue.Decision, deadLetterQueue string, done func(error))
@@ -135,9 +137,16 @@ func (e *Engine) Stop() {
 }
 
 // Close ends the leases of a queue, as when it has no consumer over HTTP any more.
-func (e *Engine) Close(queueName string) {
+func (e *Engine) Close(queueName string) { e.close(queueName, nil) }
+
+// close ends the leases of a queue, if it is still the one that is given; nil is any.
+func (e *Engine) close(queueName string, only *pulled) {
 	e.mu.Lock()
 	q := e.queues[queueName]
+	if only != nil && q != only {
+		e.mu.Unlock()
+		return
+	}
 	delete(e.queues, queueName)
 	if q != nil {
 		for _, h := range q.held {
@@ -209,7 +218,7 @@ func (e *Engine) expire(now time.Time) time.Duration {
 // settle has a message settled that is marked as settling. mu is not held.
 func (h *hold) settle(e *Engine, c *queue.Consumer, outcome queue.Outcome, report *queue.Report, reason string) {
 	decisions, _ := queue.Settle(c, h.batch.Messages, outcome, report, 0)
-	decisions[0].Reason = reason
+	decisions[0].Reason, decisions[0].Outcome = reason, outcome
 	h.carryOut(e, decisions)
 }
 

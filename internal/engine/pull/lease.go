@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 
 	"github.com/runlot/runlot/internal/core/queue"
 )
@@ -24,30 +25,40 @@ const (
 	macBytes   = 16
 )
 
-// mac is the signature of a lease of a queue.
-func mac(key []byte, queueName string, raw []byte) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(queueName))
-	h.Write([]byte{0})
-	h.Write(raw)
-	return h.Sum(nil)[:macBytes]
+// signer signs the ids of leases of a queue. It is for one goroutine.
+type signer struct {
+	hash  hash.Hash
+	queue []byte
+}
+
+func newSigner(key []byte, queueName string) *signer {
+	return &signer{hash: hmac.New(sha256.New, key), queue: append([]byte(queueName), 0)}
+}
+
+// mac appends the signature of a lease.
+func (s *signer) mac(to, raw []byte) []byte {
+	s.hash.Reset()
+	s.hash.Write(s.queue)
+	s.hash.Write(raw)
+	var sum [sha256.Size]byte
+	return append(to, s.hash.Sum(sum[:0])[:macBytes]...)
 }
 
 // text is the id of a lease.
-func (l *lease) text(key []byte, queueName string) string {
+func (s *signer) text(l *lease) string {
 	raw := make([]byte, 0, leaseBytes+macBytes)
 	raw = append(raw, l.id[:]...)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(l.seq))
 	raw = binary.BigEndian.AppendUint64(raw, l.term)
 	raw = binary.BigEndian.AppendUint64(raw, l.delivery)
-	return base64.RawURLEncoding.EncodeToString(append(raw, mac(key, queueName, raw)...))
+	return base64.RawURLEncoding.EncodeToString(s.mac(raw, raw))
 }
 
-// parse reads the id of a lease of a queue; false for what nobody signed.
-func parse(key []byte, queueName, text string) (lease, bool) {
+// parse reads the id of a lease; false for what nobody signed.
+func (s *signer) parse(text string) (lease, bool) {
 	var l lease
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) != leaseBytes+macBytes || !hmac.Equal(mac(key, queueName, raw[:leaseBytes]), raw[leaseBytes:]) {
+	if err != nil || len(raw) != leaseBytes+macBytes || !hmac.Equal(s.mac(nil, raw[:leaseBytes]), raw[leaseBytes:]) {
 		return l, false
 	}
 	n := copy(l.id[:], raw)

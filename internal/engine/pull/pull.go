@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 )
 
@@ -29,6 +30,14 @@ type Message struct {
 // (queue.CodeOverloaded) while too much is held or too many calls wait, and what a lane fails with. When ctx ends first,
 // nothing stays leased.
 func (e *Engine) Pull(ctx context.Context, c *queue.Consumer, r Request) ([]Message, error) {
+	list, err := e.pull(ctx, c, r)
+	if fault.KindOf(err) == fault.NotFound {
+		return e.pull(ctx, c, r) // the queue of the open lane was deleted; there may be another of its name
+	}
+	return list, err
+}
+
+func (e *Engine) pull(ctx context.Context, c *queue.Consumer, r Request) ([]Message, error) {
 	if r.Wait > 0 {
 		select {
 		case e.waiting <- struct{}{}:
@@ -52,6 +61,9 @@ func (e *Engine) Pull(ctx context.Context, c *queue.Consumer, r Request) ([]Mess
 	switch {
 	case errors.Is(err, errPatience):
 		return nil, nil
+	case fault.KindOf(err) == fault.NotFound:
+		e.close(c.Queue, q)
+		return nil, err
 	case err != nil:
 		return nil, err
 	case !ok:
@@ -61,11 +73,12 @@ func (e *Engine) Pull(ctx context.Context, c *queue.Consumer, r Request) ([]Mess
 		e.release(holds)
 		return nil, context.Cause(ctx)
 	}
-	list := make([]Message, len(holds))
+	list, signed := make([]Message, len(holds)), newSigner(e.o.Key, c.Queue)
 	for i, h := range holds {
 		m := h.message()
 		l := lease{id: m.ID, seq: m.Seq, term: e.term, delivery: h.delivery}
-		list[i] = Message{Message: m, Lease: l.text(e.o.Key, c.Queue)}
+		h.q.lane.Held(h.batch, &queue.Holder{Until: time.Unix(0, h.end)})
+		list[i] = Message{Message: m, Lease: signed.text(&l)}
 	}
 	return list, nil
 }

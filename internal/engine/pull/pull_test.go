@@ -176,6 +176,12 @@ func TestALeaseRunsOut(t *testing.T) {
 			list, err := r.e.Pull(t.Context(), &r.consumer, pull.Request{Size: 1, Visibility: 5 * time.Second, Wait: time.Minute})
 			r.check(err)
 			r.want(list, fmt.Sprintf("1 %d", attempt))
+			held, err := r.b.Peek(t.Context(), "a", operate.PeekOptions{State: operate.InFlight})
+			r.check(err)
+			until := held.Messages[0].LeasedAt.Add(5 * time.Second)
+			if h := held.Messages[0].Holder; h == nil || *h != (queue.Holder{Until: until}) || !until.Equal(time.Now().Add(5*time.Second)) {
+				t.Errorf("it is held by %+v", h)
+			}
 			if waited := time.Since(begin); attempt > 1 && waited.Round(time.Second) != 5*time.Second {
 				t.Errorf("attempt %d came after %s", attempt, waited)
 			}
@@ -379,6 +385,34 @@ func TestClose(t *testing.T) {
 		r.restart()
 		if left := slices.Collect(maps.Keys(d.Warnings)); len(left) != 1 {
 			t.Error(left)
+		}
+	})
+}
+
+// TestTheQueueIsDeleted: who waits is told, leases are good for nothing, and a queue made anew under the name is pulled from.
+func TestTheQueueIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.send("1")
+		old := r.pull(1, time.Hour)
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := r.e.Pull(t.Context(), &r.consumer, pull.Request{Size: 1, Visibility: time.Hour, Wait: time.Hour})
+			waiting <- err
+		}()
+		synctest.Wait()
+		_, err := r.b.RemoveQueue(t.Context(), "a", nil)
+		r.check(err)
+		if err := <-waiting; fault.KindOf(err) != fault.NotFound {
+			t.Errorf("who waits is told %v", err)
+		}
+		r.check(r.b.Declare(t.Context(), []string{"a"}))
+		r.send("2")
+		d := r.ack(old[0].Lease)
+		warned(t, &d, 1, 0, map[string]string{old[0].Lease: "no longer in the queue"})
+		r.want(r.pull(10, time.Hour), "2 1")
+		if n := r.left("a"); n != 1 {
+			t.Errorf("the queue made anew holds %d messages", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,6 +88,17 @@ func (r *Recorder) Tally(queueName string) *Tally {
 		r.lines[queueName] = l
 	}
 	return &l.Tally
+}
+
+// Forget drops what is known of a queue that was deleted and is not written yet, so that another queue of its name begins with
+// nothing. It waits for a write under way. Who counts with the tally of the old one counts for nobody.
+func (r *Recorder) Forget(queueName string) {
+	r.busy.Lock()
+	defer r.busy.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.lines, queueName)
+	r.pending = slices.DeleteFunc(r.pending, func(row Row) bool { return row.Queue == queueName })
 }
 
 // Knows reports whether there are numbers of a queue.

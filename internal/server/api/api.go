@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/notify"
 	"github.com/runlot/runlot/internal/engine/operations"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/crons"
 	"github.com/runlot/runlot/internal/server/api/d1"
@@ -19,6 +20,8 @@ import (
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/api/series"
+	"github.com/runlot/runlot/internal/server/api/subscriptions"
+	"github.com/runlot/runlot/internal/server/api/undo"
 )
 
 // Options are what the API stands on. All fields are required, but for Deploy, Versions, Instance and Compile where no
@@ -29,15 +32,19 @@ type Options struct {
 	Access   *access.Keeper
 	Instance apps.Instance
 	Queues   reach.Queues
-	Compile  apps.Compiler
-	Crons    crons.Instance
-	D1       d1.Databases
+	// Remover deletes queues.
+	Remover reach.Remover
+	Compile apps.Compiler
+	Crons   crons.Instance
+	D1      d1.Databases
 	// Replays are the store and the sealer of answers to calls with an idempotency key, and the name of this node.
 	Replays replay.Options
 	// Operations is what goes on in the background.
 	Operations *operations.Engine
 	// Outbox holds what operators are told.
 	Outbox notify.Outbox
+	// Subscriptions are the event subscriptions; nil has none.
+	Subscriptions *subscribe.Engine
 	// Version is that of the server, Account the id of its one account in Cloudflare's paths.
 	Version string
 	Account string
@@ -69,9 +76,10 @@ func New(o Options) *API {
 	if o.Versions != nil {
 		apps.Register(a.door, apps.Options{Deploy: o.Deploy, Versions: o.Versions, Instance: o.Instance, Compile: o.Compile})
 	}
-	to := &reach.Reach{Queues: o.Queues, Events: o.Versions, Log: o.Log}
+	to := &reach.Reach{Queues: o.Queues, Remover: o.Remover, Events: o.Versions, Log: o.Log}
 	queues.Register(a.door, to)
 	background.Register(a.door, to, o.Operations)
+	undo.Register(a.door, to)
 	series.Register(a.door, to)
 	crons.Register(a.door, o.Crons, o.Versions, o.Log)
 	databases := d1.Options{Databases: o.D1, Manifests: o.Queues.Manifests, Events: o.Versions, Log: o.Log}
@@ -79,6 +87,9 @@ func New(o Options) *API {
 		databases.Versions = o.Versions
 	}
 	d1.Register(a.door, databases)
+	if o.Subscriptions != nil {
+		subscriptions.Register(a.door, to, o.Subscriptions)
+	}
 	if o.Outbox != nil {
 		notices.Register(a.door, o.Outbox)
 	}

@@ -28,8 +28,10 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/bulk"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/apps"
 	"github.com/runlot/runlot/internal/server/api/replay"
@@ -64,6 +66,7 @@ func (*instance) Apps(context.Context) (map[string]apps.Running, error) {
 
 type world struct {
 	t        *testing.T
+	events   *subscribe.Engine
 	server   *httptest.Server
 	url      string // of the database
 	access   *access.Keeper
@@ -94,8 +97,12 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(fault.Detail(err))
 	}
 	t.Cleanup(background.Stop)
+	events, closeEvents := subscriptions.New(store, w.queues, "local", log)
+	t.Cleanup(closeEvents)
+	w.events = events
 	w.server = httptest.NewServer(api.New(api.Options{
-		Deploy: deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
+		Subscriptions: events,
+		Deploy:        deploy.New(deploy.Options{Store: store, Runner: w.instance, Sealer: seal, Log: log}), Versions: store, Access: w.access,
 		Instance: w.instance, Queues: w.queues, Crons: w.crons, Operations: background, Outbox: store.Outbox(), Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: "one"},
 		Version: "1.2.3", Account: "local", Log: log, Observe: w.calls.Observe,
 		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "numbers") }),

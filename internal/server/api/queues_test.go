@@ -33,10 +33,18 @@ type queues struct {
 	databases map[string]reach.Database
 	manifests []*app.Manifest
 	recorders map[string]*series.Recorder
+	url       string // of the database that serve opens
 }
 
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
+
+func (q *queues) SendTo(ctx context.Context, name, queueName string, drafts []queue.Draft) error {
+	_, err := q.databases[name].Broker.Send(ctx, queueName, drafts)
+	return err
+}
+
+func (q *queues) DatabaseURL(context.Context, string) (string, error) { return q.url, nil }
 
 func (q *queues) Series(name string) *series.Recorder { return q.recorders[name] }
 
@@ -59,7 +67,8 @@ func manifest(name, consumed, produced string) *app.Manifest {
 func (w *world) serve() (*broker.Broker, *ledger.Ledger) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := history.Open(w.t.Context(), postgres.Options{URL: clustertest.NewDatabase(w.t).OwnerURL(), Node: "test", Log: log})
+	w.queues.url = clustertest.NewDatabase(w.t).OwnerURL()
+	store, err := history.Open(w.t.Context(), postgres.Options{URL: w.queues.url, Node: "test", Log: log})
 	if err != nil {
 		w.t.Fatal(fault.Detail(err))
 	}

@@ -8,10 +8,12 @@ import (
 	core "github.com/runlot/runlot/internal/core/d1"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 	"github.com/runlot/runlot/internal/server/cloudflare/d1"
 	"github.com/runlot/runlot/internal/server/cloudflare/kv"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 	"github.com/runlot/runlot/internal/server/cloudflare/r2"
+	"github.com/runlot/runlot/internal/server/cloudflare/subscriptions"
 	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
@@ -26,6 +28,8 @@ type Options struct {
 	Access   *access.Keeper
 	Queues   queues.Queues
 	D1       d1.Databases
+	// Subscriptions are the event subscriptions.
+	Subscriptions *subscribe.Engine
 	// EncodeD1 writes results of D1 as JSON, for each statement its rows as objects, and its meta.
 	EncodeD1 func(results []core.Result) []byte
 	KV       kv.Namespaces
@@ -53,8 +57,9 @@ func New(o Options) *API {
 	a.registerScripts()
 	upload.Register(a.Router, upload.Options{Deploy: o.Deploy, Versions: o.Versions, Compile: o.Compile, Running: o.Queues.Manifests, Subdomain: o.Subdomain})
 	d1.Register(a.Router, d1.Options{Databases: o.D1, Encode: o.EncodeD1, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
-	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	found := queues.Register(a.Router, queues.Options{Queues: o.Queues, Scripts: o.Deploy, Events: o.Versions, Log: o.Log})
+	subscriptions.Register(a.Router, subscriptions.Options{Engine: o.Subscriptions, Queues: found, Events: o.Versions, Running: o.Queues.Manifests, Log: o.Log})
+	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	buckets := r2.Register(a.Router, r2.Options{Buckets: o.R2, Queues: found, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	a.Handle("POST /graphql", access.Read, statistics(buckets))
 	return a

@@ -228,6 +228,63 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+func TestVersionsWithOtherSecrets(t *testing.T) {
+	w := newWorld(t)
+	token := w.token(access.Deploy, "")
+	const latest = "/accounts/local/workers/workers/shop/versions/latest"
+	if status, e := w.call("PATCH", latest, token, `{}`); status != http.StatusNotFound || e.Errors[0].Code != 10007 {
+		t.Errorf("a script that is not there: %d %+v", status, e.Errors)
+	}
+	one := w.add("one")
+	if status, e := w.call("PATCH", scripts+"/shop/secrets-bulk", token, `{"secrets":{"OLD":{"name":"OLD","text":"x","type":"secret_text"},"KEY":{"text":"x","type":"secret_text"}}}`); status != http.StatusOK {
+		t.Fatalf("%d %+v", status, e.Errors)
+	}
+	for _, body := range []string{`{"env":{"A":{"type":"secret_key"}}}`, `{"env":{"A":{"type":"secret_text"}}}`, `{"env":[]}`} {
+		if status, _ := w.call("PATCH", latest, token, body); status != http.StatusBadRequest {
+			t.Errorf("%s: %d", body, status)
+		}
+	}
+	w.patched(latest, token, `{"env":{"NEW":{"type":"secret_text","text":"v"}},"annotations":{"workers/message":"with NEW"}}`)
+	w.patched(latest, token, `{"env":{"OLD":null}}`)
+	_, e := w.call("GET", scripts+"/shop/versions", token, "")
+	var versions struct {
+		Items []struct {
+			Resources struct{ Bindings []map[string]any }
+		}
+	}
+	if err := json.Unmarshal(e.Result, &versions); err != nil {
+		t.Fatal(err)
+	}
+	var names []any
+	for _, b := range versions.Items[0].Resources.Bindings {
+		names = append(names, b["name"])
+	}
+	if diff := cmp.Diff([]any{"JOBS", "KEY", "NEW"}, names); diff != "" || len(versions.Items) != 3 {
+		t.Errorf("%d versions: %s", len(versions.Items), diff)
+	}
+	if _, e := w.call("GET", scripts+"/shop/secrets", token, ""); string(e.Result) != `[{"name":"KEY","type":"secret_text"},{"name":"OLD","type":"secret_text"}]` {
+		t.Errorf("secrets %s", e.Result)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, cloudflare.Prefix+scripts+"/shop/content/v2?version="+one, http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+token)
+	recorder := httptest.NewRecorder()
+	w.api.ServeHTTP(recorder, r)
+	if got := recorder.Body.String(); recorder.Header().Get("Cf-Entrypoint") != "main.mjs" || !strings.Contains(got, "application/javascript+module\r\n\r\none\r\n") {
+		t.Errorf("the code of a version: %v %s", recorder.Header(), got)
+	}
+	if status, _ := w.call("GET", scripts+"/shop/content/v2?version=none", token, ""); status != http.StatusNotFound {
+		t.Errorf("the code of no version: %d", status)
+	}
+}
+
+// patched makes a version of the newest one.
+func (w *world) patched(path, token, body string) {
+	w.t.Helper()
+	if status, e := w.call("PATCH", path, token, body); status != http.StatusOK || !strings.Contains(string(e.Result), `"id":"`) {
+		w.t.Errorf("%s: %d %+v", body, status, e.Errors)
+	}
+}
+
 func TestWhoMayCallWhat(t *testing.T) {
 	w := newWorld(t)
 	w.add("one")

@@ -196,7 +196,7 @@ func TestWorkerConsumers(t *testing.T) {
 		t.Errorf("a change that is none made a version: %d", len(versions))
 	}
 	wantText(t, "of another script", w.result("PUT", one, token, `{"type":"worker","script_name":"other"}`),
-		"400 11004 the queue orders-dlq has a consumer already: the script shop — a queue has one consumer; remove that one first")
+		"400 11004 the queue orders-dlq has a consumer already: the script shop, and other cannot consume it too — a queue has one consumer; remove that one first")
 	if text := w.result("PUT", one, token, `{"type":"worker","script_name":"shop"}`); !strings.Contains(text, `"batch_size":10,"max_concurrency":null`) {
 		t.Error(text)
 	}
@@ -234,6 +234,17 @@ func TestCreateQueue(t *testing.T) {
 	if text := w.result("POST", "", w.token(access.Deploy, "shop"), `{"queue_name":"x"}`); !strings.HasPrefix(text, "403 10000 ") {
 		t.Error(text)
 	}
-	wantText(t, "delete", w.result("DELETE", "/"+ids["mails"], token, ""),
-		"400 10001 a queue cannot be deleted in this release: mails stays — `wrangler queues purge mails` empties it; an empty queue costs nothing")
+	if text := w.result("DELETE", "/"+ids["mails"], w.token(access.Deploy, "shop"), ""); !strings.HasPrefix(text, "403 10000 ") {
+		t.Error(text)
+	}
+	wantText(t, "delete", w.result("DELETE", "/"+ids["mails"], token, ""), "null")
+	wantText(t, "gone", w.result("GET", "/"+ids["mails"], token, ""), "404 10104 there is no queue with the id "+ids["mails"]+" — list the queues for their ids")
+	if all, _ := w.names(token, "?name=default/mails"); len(all) != 0 {
+		t.Errorf("there is still %v", all)
+	}
+	_, ids = w.names(token, "?name=orders&name=orders-dlq")
+	wantText(t, "in use", w.result("DELETE", "/"+ids["orders"], token, ""),
+		"400 10064 the queue orders cannot be deleted: shop sends to it as env.A; shop sends to it as env.B; shop consumes it — deploy those apps without it, or delete them; `runlot queue purge orders` empties it")
+	wantText(t, "dead letters", w.result("DELETE", "/"+ids["orders-dlq"], token, ""),
+		"400 10064 the queue orders-dlq cannot be deleted: shop leaves the dead letters of orders there — deploy those apps without it, or delete them; `runlot queue purge orders-dlq` empties it")
 }

@@ -18,9 +18,11 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/claims"
 	"github.com/runlot/runlot/internal/daemon/pulls"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 )
 
@@ -48,6 +50,20 @@ func (b *brokers) Database(ctx context.Context, name string) (queues.Database, e
 	}
 	return queues.Database{}, fault.New(fault.Unavailable, queue.CodeOverloaded, "the database %s does not answer", name)
 }
+
+func (b *brokers) RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error) {
+	done, err := claims.New[named]().Remove(database, queueName, b.Manifests)
+	if err != nil {
+		return store.Count{}, err
+	}
+	defer done()
+	return b.byName[database].RemoveQueue(ctx, queueName, nil)
+}
+
+// named is an app that claims.
+type named string
+
+func (n named) Name() string { return string(n) }
 
 // serve runs a broker for each database that the manifests name.
 func (w *world) serve(manifests ...*app.Manifest) {

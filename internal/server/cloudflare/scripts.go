@@ -80,8 +80,8 @@ func (a *API) deleteScript(w http.ResponseWriter, c *wire.Call) error {
 	return nil
 }
 
-// wireVersion is a version in Cloudflare's shape.
-func wireVersion(v *deploy.Version) map[string]any {
+// wireVersion is a version in Cloudflare's shape, with the secrets of its script.
+func wireVersion(v *deploy.Version, secrets []deploy.Secret) map[string]any {
 	m := v.Manifest
 	annotations := map[string]string{}
 	if v.Message != "" {
@@ -93,7 +93,7 @@ func wireVersion(v *deploy.Version) map[string]any {
 		"resources": map[string]any{
 			"script":         map[string]any{"etag": v.Digest, "handlers": []string{}},
 			"script_runtime": map[string]any{"compatibility_date": m.CompatibilityDate, "compatibility_flags": append([]string{}, m.CompatibilityFlags...)},
-			"bindings":       upload.Bindings(m),
+			"bindings":       append(upload.Bindings(m), upload.SecretBindings(deploy.Overlay(secrets, v.Secrets))...),
 		},
 	}
 }
@@ -107,9 +107,21 @@ func (a *API) listVersions(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
+	secrets, err := a.o.Deploy.Secrets(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	if len(versions) > 0 {
+		// Clients take the secrets of the newest one from this list.
+		newest, err := a.o.Versions.Version(c.Context(), name, versions[0].ID)
+		if err != nil {
+			return err
+		}
+		versions[0].Secrets = newest.Secrets
+	}
 	items := make([]map[string]any, 0, len(versions))
 	for i := range versions {
-		items = append(items, wireVersion(&versions[i]))
+		items = append(items, wireVersion(&versions[i], secrets))
 	}
 	wire.Answer(w, map[string]any{"items": items})
 	return nil
@@ -120,7 +132,11 @@ func (a *API) version(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	wire.Answer(w, wireVersion(v))
+	secrets, err := a.o.Deploy.Secrets(c.Context(), v.App)
+	if err != nil {
+		return err
+	}
+	wire.Answer(w, wireVersion(v, secrets))
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (d *Dashboard) messages(ctx context.Context, v *visit) (*page, error) {
 		return nil, err
 	}
 	p := content(v, c)
-	p.Fragments = []fragment{{ID: "background", Template: "background", Data: c.Background}}
+	p.Fragments = []fragment{{ID: "background", Template: "background", Data: c.Background}, {ID: "undo", Template: "undo", Data: c.Undo}}
 	if c.Found == nil {
 		return p, nil
 	}

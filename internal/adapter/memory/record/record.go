@@ -125,7 +125,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) ([]ledger.Record, err
 	return found[:min(len(found), q.Limit)], nil
 }
 
-// Of returns the newest records that hold a fate of a message.
+// Of returns the newest records that name a message.
 func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]ledger.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -136,9 +136,10 @@ func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from 
 		for i := range s.queues[name] {
 			r := &s.queues[name][i]
 			mine := slices.DeleteFunc(slices.Clone(r.Fates), func(f ledger.Fate) bool { return f.ID != message })
-			if len(mine) > 0 && r.ID.Number >= from {
+			acks := slices.DeleteFunc(slices.Clone(r.Acks), func(a queue.Acked) bool { return a.ID != message })
+			if len(mine)+len(acks) > 0 && r.ID.Number >= from {
 				short := brief(r)
-				short.Fates = mine
+				short.Fates, short.Acks = mine, acks
 				found = append(found, short)
 			}
 		}
@@ -149,10 +150,27 @@ func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from 
 	return found[:min(len(found), limit)], nil
 }
 
+// Settled returns the newest records that name messages which left their queue.
+func (s *Store) Settled(ctx context.Context, queueName string, before int64, limit int) ([]ledger.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	found := []ledger.Record{}
+	for _, r := range slices.Backward(s.queues[queueName]) {
+		if r.ID.Number < before && len(found) < limit && (len(r.Acks) > 0 || r.Dead+r.Dropped > 0) {
+			short := brief(&r)
+			short.Fates, short.Acks = r.Fates, r.Acks
+			found = append(found, short)
+		}
+	}
+	return found, nil
+}
+
 // brief is a record as lists have it.
 func brief(r *ledger.Record) ledger.Record {
 	short := *r
-	short.Fates, short.Lines = nil, nil
+	short.Fates, short.Acks, short.Lines = nil, nil, nil
 	if r.Error != nil {
 		e := *r.Error
 		e.Stack = ""

@@ -66,6 +66,13 @@ func roleName(prefix, database string) string {
 	return name
 }
 
+// Knows reports whether EnsureDatabase has made a database of that name before.
+func (c *Cluster) Knows(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.credentials.Databases[name].Ready
+}
+
 // EnsureDatabase makes the database of that name and its roles, when they are missing, and returns the way in. What
 // the user changed in a complete database stays as it is. Several calls at a time are fine.
 func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (Access, error) {

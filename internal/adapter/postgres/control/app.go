@@ -6,14 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/control/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/control/subscriptions"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 )
 
 // sourceMapKind marks the module that is the source map of the main module.
@@ -72,8 +76,12 @@ func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) err
 	if err != nil {
 		return err
 	}
+	var open *time.Time
+	if !v.OpenUntil.IsZero() {
+		open = &v.OpenUntil
+	}
 	var number int32
-	err = s.write(ctx, func(q *query.Queries) error {
+	err = s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
 		if err := q.AddApp(ctx, query.AddAppParams{Name: v.App, CreatedAt: v.Created}); err != nil {
 			return err
 		}
@@ -85,7 +93,7 @@ func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) err
 			return err
 		}
 		err := q.AddVersion(ctx, query.AddVersionParams{
-			ID: id, CreatedAt: v.Created, Number: number, ServiceWorker: v.Bundle.ServiceWorker, App: v.App, Author: v.Author,
+			ID: id, CreatedAt: v.Created, OpenUntil: open, Number: number, ServiceWorker: v.Bundle.ServiceWorker, App: v.App, Author: v.Author,
 			Message: v.Message, ConfigFile: v.ConfigFile, Digest: v.Digest, Manifest: manifest,
 		})
 		if err != nil {
@@ -93,6 +101,17 @@ func (s *Store) AddVersion(ctx context.Context, v *deploy.Version, keep int) err
 		}
 		if err := addModules(ctx, q, id, v.Bundle); err != nil {
 			return err
+		}
+		err = subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: subscribe.VersionUploaded, Script: v.App, At: v.Created, Payload: map[string]any{
+			"versionId": id.String(), "versionNumber": number, "author": v.Author, "message": v.Message,
+		}})
+		if err != nil {
+			return err
+		}
+		for i := range v.Secrets {
+			if err := q.AddVersionSecret(ctx, query.AddVersionSecretParams{Version: id, Name: v.Secrets[i].Name, Sealed: v.Secrets[i].Sealed}); err != nil {
+				return err
+			}
 		}
 		if number <= int32(keep) {
 			return nil
@@ -163,7 +182,45 @@ func (s *Store) Version(ctx context.Context, appName, id string) (*deploy.Versio
 		}
 		v.Bundle.Modules = append(v.Bundle.Modules, app.Module{Name: modules[i].Name, Kind: app.ModuleKind(modules[i].Kind), Body: modules[i].Body})
 	}
+	secrets, err := s.read().VersionSecrets(ctx, key)
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	for i := range secrets {
+		v.Secrets = append(v.Secrets, deploy.Secret{Name: secrets[i].Name, Sealed: secrets[i].Sealed})
+	}
 	return v, nil
+}
+
+// AmendVersion implements deploy.Store.
+func (s *Store) AmendVersion(ctx context.Context, v *deploy.Version, was string) error {
+	manifest, err := json.Marshal(v.Manifest)
+	if err != nil {
+		return err
+	}
+	key, err := uuid.Parse(v.ID)
+	if err != nil {
+		return unknownVersion(v.App, v.ID)
+	}
+	return s.write(ctx, func(q *query.Queries) error {
+		live, err := q.LockApp(ctx, v.App)
+		if err != nil && !missing(err) {
+			return err
+		}
+		var n int64
+		if live != nil && *live == key {
+			n, err = q.AmendVersion(ctx, query.AmendVersionParams{App: v.App, ID: key, Digest: v.Digest, Manifest: manifest, Was: was})
+		}
+		if err == nil && n == 0 || missing(err) {
+			err = changedMeanwhile(v.App)
+		}
+		return err
+	})
+}
+
+func changedMeanwhile(appName string) error {
+	return fault.New(fault.Conflict, deploy.CodeLiveChanged, "another version of %s became live meanwhile", appName).
+		WithHint("look at `runlot versions` and deploy again")
 }
 
 func version(row *query.VersionsRow) (*deploy.Version, error) {
@@ -171,6 +228,7 @@ func version(row *query.VersionsRow) (*deploy.Version, error) {
 		ID: row.ID.String(), Number: int(row.Number), App: row.App, Created: row.CreatedAt.UTC(), Author: row.Author,
 		Message: row.Message, ConfigFile: row.ConfigFile, Digest: row.Digest, Live: row.Live, Manifest: &app.Manifest{},
 	}
+	v.OpenUntil = moment(row.OpenUntil)
 	if err := json.Unmarshal(row.Manifest, v.Manifest); err != nil {
 		return nil, fmt.Errorf("manifest of version %s of %s: %w", v.ID, v.App, err)
 	}
@@ -205,7 +263,7 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 		return err
 	}
 	var number, versionNumber int32
-	err = s.write(ctx, func(q *query.Queries) error {
+	err = s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
 		live, err := q.LockApp(ctx, d.App)
 		if missing(err) {
 			return unknownApp(d.App)
@@ -218,8 +276,7 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 			is = live.String()
 		}
 		if is != was {
-			return fault.New(fault.Conflict, deploy.CodeLiveChanged, "another version of %s became live meanwhile", d.App).
-				WithHint("look at `runlot versions` and deploy again")
+			return changedMeanwhile(d.App)
 		}
 		row, err := q.Version(ctx, query.VersionParams{App: d.App, ID: key})
 		if missing(err) {
@@ -229,6 +286,9 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 			return err
 		}
 		versionNumber = row.Number
+		if err := takeSecrets(ctx, q, d, key); err != nil {
+			return err
+		}
 		if number, err = q.NextDeployment(ctx, d.App); err != nil {
 			return err
 		}
@@ -238,12 +298,41 @@ func (s *Store) SetLive(ctx context.Context, d *deploy.Deployment, was string) e
 		if err != nil {
 			return err
 		}
-		return q.SetLive(ctx, query.SetLiveParams{App: d.App, Version: &key, Since: &d.Created})
+		if err := q.SetLive(ctx, query.SetLiveParams{App: d.App, Version: &key, Since: &d.Created}); err != nil {
+			return err
+		}
+		event := subscribe.VersionDeployed
+		if d.Action == deploy.ActionRollback {
+			event = subscribe.VersionRolledBack
+		}
+		return subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: event, Script: d.App, At: d.Created, Payload: map[string]any{
+			"deploymentId": id.String(), "versionId": d.Version, "versionNumber": versionNumber, "previousVersionId": is,
+			"author": d.Author, "message": d.Message,
+		}})
 	})
 	if err != nil {
 		return err
 	}
 	d.ID, d.Number, d.VersionNumber = id.String(), int(number), int(versionNumber)
+	return nil
+}
+
+// takeSecrets makes what a version changes of the secrets of its app hold.
+func takeSecrets(ctx context.Context, q *query.Queries, d *deploy.Deployment, version uuid.UUID) error {
+	secrets, err := q.TakeVersionSecrets(ctx, version)
+	if err != nil {
+		return err
+	}
+	for i := range secrets {
+		if secrets[i].Sealed == nil {
+			_, err = q.DeleteSecret(ctx, query.DeleteSecretParams{App: d.App, Name: secrets[i].Name})
+		} else {
+			err = q.PutSecret(ctx, query.PutSecretParams{UpdatedAt: d.Created, App: d.App, Name: secrets[i].Name, Sealed: secrets[i].Sealed})
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -266,7 +355,10 @@ func (s *Store) Deployments(ctx context.Context, appName string, number, count i
 
 // DeleteApp implements deploy.Store.
 func (s *Store) DeleteApp(ctx context.Context, name string) error {
-	return s.write(ctx, func(q *query.Queries) error {
+	return s.transaction(ctx, func(tx pgx.Tx, q *query.Queries) error {
+		if err := subscriptions.Forget(ctx, tx, name); err != nil {
+			return err
+		}
 		n, err := q.DeleteApp(ctx, name)
 		if err == nil && n == 0 {
 			return unknownApp(name)
@@ -274,6 +366,9 @@ func (s *Store) DeleteApp(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		return q.PruneBlobs(ctx)
+		if err := q.PruneBlobs(ctx); err != nil {
+			return err
+		}
+		return subscriptions.Raise(ctx, tx, &subscribe.Fact{Event: subscribe.ScriptDeleted, Script: name, At: time.Now(), Payload: map[string]any{}})
 	})
 }

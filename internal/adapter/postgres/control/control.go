@@ -127,7 +127,12 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // write runs f in a transaction.
 func (s *Store) write(ctx context.Context, f func(*query.Queries) error) error {
-	return session.Classify(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(query.New(tx)) }))
+	return s.transaction(ctx, func(_ pgx.Tx, q *query.Queries) error { return f(q) })
+}
+
+// transaction is write for what is not all among the queries.
+func (s *Store) transaction(ctx context.Context, f func(pgx.Tx, *query.Queries) error) error {
+	return session.Classify(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(tx, query.New(tx)) }))
 }
 
 func (s *Store) read() *query.Queries { return query.New(s.pool) }

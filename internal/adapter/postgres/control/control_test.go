@@ -69,6 +69,7 @@ func code(t *testing.T, err error, want string) {
 func TestAVersionComesBackAsItWasStored(t *testing.T) {
 	s, url := open(t)
 	v := upload("shop", "export default {}")
+	v.OpenUntil, v.Secrets = day.Add(time.Minute), []deploy.Secret{{Name: "GONE"}, {Name: "KEY", Sealed: []byte("sealed")}}
 	must(t, s.AddVersion(t.Context(), v, 10))
 	if v.Number != 1 || v.ID == "" {
 		t.Fatalf("version %+v", v)
@@ -83,7 +84,7 @@ func TestAVersionComesBackAsItWasStored(t *testing.T) {
 	}
 	list, err := s.Versions(t.Context(), "shop", 0, 5)
 	must(t, err)
-	if diff := cmp.Diff([]deploy.Version{*v}, list, cmpopts.IgnoreFields(deploy.Version{}, "Bundle")); diff != "" {
+	if diff := cmp.Diff([]deploy.Version{*v}, list, cmpopts.IgnoreFields(deploy.Version{}, "Bundle", "Secrets")); diff != "" {
 		t.Error(diff)
 	}
 	for _, id := range []string{"nonsense", "00000000-0000-7000-8000-000000000000", ""} {
@@ -122,6 +123,49 @@ func TestTheLiveVersionChangesOnlyFromWhatItWas(t *testing.T) {
 	foreign := upload("other", "3")
 	must(t, s.AddVersion(t.Context(), foreign, 10))
 	code(t, s.SetLive(t.Context(), &deploy.Deployment{App: "shop", Version: foreign.ID, Action: deploy.ActionDeploy}, two.ID), deploy.CodeVersionUnknown)
+}
+
+func TestOnlyTheLiveVersionIsAmended(t *testing.T) {
+	s, _ := open(t)
+	one, two := upload("shop", "1"), upload("shop", "2")
+	must(t, s.AddVersion(t.Context(), one, 10))
+	must(t, s.AddVersion(t.Context(), two, 10))
+	changed := *one
+	changed.Manifest, changed.Digest = &app.Manifest{Name: "shop", Crons: []string{"0 3 * * *"}}, "d2"
+	code(t, s.AmendVersion(t.Context(), &changed, "d1"), deploy.CodeLiveChanged)
+	must(t, s.SetLive(t.Context(), &deploy.Deployment{App: "shop", Version: one.ID, Created: day, Action: deploy.ActionDeploy}, ""))
+	code(t, s.AmendVersion(t.Context(), &changed, "other"), deploy.CodeLiveChanged)
+	must(t, s.AmendVersion(t.Context(), &changed, "d1"))
+	got, err := s.Version(t.Context(), "shop", one.ID)
+	must(t, err)
+	changed.Live = true
+	if diff := cmp.Diff(&changed, got); diff != "" {
+		t.Error(diff)
+	}
+	other := changed
+	other.App = "none"
+	code(t, s.AmendVersion(t.Context(), &other, "d2"), deploy.CodeLiveChanged)
+}
+
+func TestSecretsOfAVersionHoldOnceItIsLive(t *testing.T) {
+	s, _ := open(t)
+	must(t, s.AddVersion(t.Context(), upload("shop", "0"), 10))
+	for _, name := range []string{"GONE", "KEY", "STAYS"} {
+		must(t, s.PutSecret(t.Context(), "shop", &deploy.Secret{Name: name, Updated: day, Sealed: []byte("old")}))
+	}
+	v := upload("shop", "1")
+	v.Secrets = []deploy.Secret{{Name: "GONE"}, {Name: "KEY", Sealed: []byte("new")}}
+	must(t, s.AddVersion(t.Context(), v, 10))
+	later := day.Add(time.Hour)
+	must(t, s.SetLive(t.Context(), &deploy.Deployment{App: "shop", Version: v.ID, Created: later, Action: deploy.ActionDeploy}, ""))
+	got, err := s.Secrets(t.Context(), "shop")
+	must(t, err)
+	if diff := cmp.Diff([]deploy.Secret{{Name: "KEY", Updated: later, Sealed: []byte("new")}, {Name: "STAYS", Updated: day, Sealed: []byte("old")}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if v, err = s.Version(t.Context(), "shop", v.ID); err != nil || v.Secrets != nil {
+		t.Errorf("a live version changes %+v, %v", v.Secrets, err)
+	}
 }
 
 func TestOldVersionsAreForgottenButNotTheLiveOne(t *testing.T) {

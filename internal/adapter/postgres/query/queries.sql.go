@@ -13,14 +13,15 @@ import (
 )
 
 const bodies = `-- name: Bodies :many
-SELECT seq, body
+SELECT seq, substring(body FROM 1 FOR $1::int)::bytea AS body
 FROM runlot_queue.message
-WHERE queue_id = $1 AND seq = ANY($2::bigint[])
+WHERE queue_id = $2 AND seq = ANY($3::bigint[])
 `
 
 type BodiesParams struct {
-	QueueID int32
-	Seqs    []int64
+	MaxBytes int32
+	QueueID  int32
+	Seqs     []int64
 }
 
 type BodiesRow struct {
@@ -29,7 +30,7 @@ type BodiesRow struct {
 }
 
 func (q *Queries) Bodies(ctx context.Context, arg BodiesParams) ([]BodiesRow, error) {
-	rows, err := q.db.Query(ctx, bodies, arg.QueueID, arg.Seqs)
+	rows, err := q.db.Query(ctx, bodies, arg.MaxBytes, arg.QueueID, arg.Seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +207,8 @@ func (q *Queries) ExpireCandidates(ctx context.Context, arg ExpireCandidatesPara
 const findAccepted = `-- name: FindAccepted :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = $1 AND seq = ANY($2::bigint[]) AND origin IS NULL
 `
@@ -217,16 +219,18 @@ type FindAcceptedParams struct {
 }
 
 type FindAcceptedRow struct {
-	Seq       int64
-	Origin    int64
-	Format    int16
-	Failures  int16
-	Losses    int16
-	SentAt    int64
-	VisibleAt int64
-	Bytes     int32
-	Source    int32
-	Reason    string
+	Seq          int64
+	Origin       int64
+	Format       int16
+	Failures     int16
+	Losses       int16
+	SentAt       int64
+	VisibleAt    int64
+	Bytes        int32
+	Source       int32
+	Reason       string
+	RetryOutcome int16
+	RetryReason  string
 }
 
 func (q *Queries) FindAccepted(ctx context.Context, arg FindAcceptedParams) ([]FindAcceptedRow, error) {
@@ -249,6 +253,8 @@ func (q *Queries) FindAccepted(ctx context.Context, arg FindAcceptedParams) ([]F
 			&i.Bytes,
 			&i.Source,
 			&i.Reason,
+			&i.RetryOutcome,
+			&i.RetryReason,
 		); err != nil {
 			return nil, err
 		}
@@ -263,7 +269,8 @@ func (q *Queries) FindAccepted(ctx context.Context, arg FindAcceptedParams) ([]F
 const findMoved = `-- name: FindMoved :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = $1 AND origin = ANY($2::bigint[]) AND origin IS NOT NULL
 `
@@ -274,16 +281,18 @@ type FindMovedParams struct {
 }
 
 type FindMovedRow struct {
-	Seq       int64
-	Origin    int64
-	Format    int16
-	Failures  int16
-	Losses    int16
-	SentAt    int64
-	VisibleAt int64
-	Bytes     int32
-	Source    int32
-	Reason    string
+	Seq          int64
+	Origin       int64
+	Format       int16
+	Failures     int16
+	Losses       int16
+	SentAt       int64
+	VisibleAt    int64
+	Bytes        int32
+	Source       int32
+	Reason       string
+	RetryOutcome int16
+	RetryReason  string
 }
 
 func (q *Queries) FindMoved(ctx context.Context, arg FindMovedParams) ([]FindMovedRow, error) {
@@ -306,6 +315,8 @@ func (q *Queries) FindMoved(ctx context.Context, arg FindMovedParams) ([]FindMov
 			&i.Bytes,
 			&i.Source,
 			&i.Reason,
+			&i.RetryOutcome,
+			&i.RetryReason,
 		); err != nil {
 			return nil, err
 		}
@@ -320,7 +331,8 @@ func (q *Queries) FindMoved(ctx context.Context, arg FindMovedParams) ([]FindMov
 const listDue = `-- name: ListDue :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = $1 AND visible_at IS NOT NULL
   AND (visible_at, seq) > ($2::timestamptz, $3::bigint) AND visible_at <= $4::timestamptz
@@ -337,16 +349,18 @@ type ListDueParams struct {
 }
 
 type ListDueRow struct {
-	Seq       int64
-	Origin    int64
-	Format    int16
-	Failures  int16
-	Losses    int16
-	SentAt    int64
-	VisibleAt int64
-	Bytes     int32
-	Source    int32
-	Reason    string
+	Seq          int64
+	Origin       int64
+	Format       int16
+	Failures     int16
+	Losses       int16
+	SentAt       int64
+	VisibleAt    int64
+	Bytes        int32
+	Source       int32
+	Reason       string
+	RetryOutcome int16
+	RetryReason  string
 }
 
 func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]ListDueRow, error) {
@@ -375,6 +389,8 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]ListDueRow,
 			&i.Bytes,
 			&i.Source,
 			&i.Reason,
+			&i.RetryOutcome,
+			&i.RetryReason,
 		); err != nil {
 			return nil, err
 		}
@@ -389,7 +405,8 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]ListDueRow,
 const listReady = `-- name: ListReady :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = $1 AND visible_at IS NULL AND seq > $2 AND seq <= $3
 ORDER BY seq
@@ -404,16 +421,18 @@ type ListReadyParams struct {
 }
 
 type ListReadyRow struct {
-	Seq       int64
-	Origin    int64
-	Format    int16
-	Failures  int16
-	Losses    int16
-	SentAt    int64
-	VisibleAt int64
-	Bytes     int32
-	Source    int32
-	Reason    string
+	Seq          int64
+	Origin       int64
+	Format       int16
+	Failures     int16
+	Losses       int16
+	SentAt       int64
+	VisibleAt    int64
+	Bytes        int32
+	Source       int32
+	Reason       string
+	RetryOutcome int16
+	RetryReason  string
 }
 
 func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]ListReadyRow, error) {
@@ -441,6 +460,8 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]ListRea
 			&i.Bytes,
 			&i.Source,
 			&i.Reason,
+			&i.RetryOutcome,
+			&i.RetryReason,
 		); err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
-	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/record/query"
 )
 
 // plan is a node of what EXPLAIN tells.
@@ -44,8 +44,8 @@ func TestStatementsReadWhatTheyNeed(t *testing.T) {
 	declare(t, access, "jobs", "mail", "other")
 	admin := connect(t, access.OwnerURL())
 	exec(t, admin, `INSERT INTO runlot_queue.batch (number, started_at, duration, queue_id, delivered, acked, retried, redelivered, dead, dropped,
-			expired, missed, outcome, app, version, delivery)
-		SELECT n, now(), 0, q.id, 1, 1, 0, 0, 0, 0, 0, 0, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END, 'app', 'v', 'd'
+			expired, missed, outcome, app, version, delivery, acks)
+		SELECT n, now(), 0, q.id, 1, 1, 0, 0, 0, 0, 0, 0, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END, 'app', 'v', 'd', decode(repeat('00', 18), 'hex')
 		FROM runlot_queue.queue q, generate_series(1, $1::int) n`, each)
 	exec(t, admin, "INSERT INTO runlot_queue.batch_held SELECT 1, id, $1 FROM runlot_queue.queue", each)
 	for {
@@ -90,6 +90,14 @@ func TestStatementsReadWhatTheyNeed(t *testing.T) {
 			name: "ListTrouble", most: 3 * 20, index: "batch_trouble",
 			call: func() error { _, err := q.ListTrouble(t.Context(), trouble); return err },
 			args: []any{list.FromNumber, list.ToNumber, list.BeforeNumber, list.BeforeQueue, list.App, trouble.Outcomes, list.MaxRows, list.Queues},
+		},
+		{
+			name: "SettledRecords", most: 50, index: "batch_pkey",
+			call: func() error {
+				_, err := q.SettledRecords(t.Context(), query.SettledRecordsParams{Queue: "jobs", BeforeNumber: each, MaxRows: 50})
+				return err
+			},
+			args: []any{each, 50, "jobs"},
 		},
 		{
 			name: "LastRecords", most: 3, index: "batch_pkey",

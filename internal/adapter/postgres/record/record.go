@@ -3,6 +3,8 @@
 // something to tell.
 package record
 
+//go:generate env CGO_ENABLED=0 go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate
+
 import (
 	"context"
 	"errors"
@@ -12,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/record/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/session"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/ledger"
@@ -142,26 +144,36 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) ([]ledger.Record, err
 	return records(rows, func(r *query.ListRecordsRow) query.ListRecordsRow { return *r }), nil
 }
 
-// Of returns the newest records that hold a fate of a message.
+// Of returns the newest records that name a message.
 func (s *Store) Of(ctx context.Context, queues []string, message queue.ID, from int64, limit int) ([]ledger.Record, error) {
-	rows, err := query.New(s.pool).RecordsOf(ctx, query.RecordsOfParams{Queues: queues, Message: message[:], FromNumber: from, MaxRows: int32(limit)})
+	rows, err := query.New(s.pool).RecordsOf(ctx, query.RecordsOfParams{
+		Queues: queues, Message: message[:], Accepted: message[8:], FromNumber: from, MaxRows: int32(limit),
+	})
 	if err != nil {
 		return nil, session.Classify(err)
 	}
 	list := make([]ledger.Record, 0, len(rows))
 	for i := range rows {
-		row := &rows[i]
-		r := record(&query.ListRecordsRow{
-			Queue: row.Queue, Number: row.Number, StartedAt: row.StartedAt, Duration: row.Duration, Delivered: row.Delivered, Acked: row.Acked,
-			Retried: row.Retried, Redelivered: row.Redelivered, Dead: row.Dead, Dropped: row.Dropped, Expired: row.Expired, Missed: row.Missed,
-			Outcome: row.Outcome, App: row.App, Version: row.Version, Delivery: row.Delivery, ErrorName: row.ErrorName,
-			ErrorMessage: row.ErrorMessage, ErrorLocation: row.ErrorLocation, Reason: row.Reason, Warnings: row.Warnings,
-		})
-		r.Fates = slices.DeleteFunc(fates(row.Fates), func(f ledger.Fate) bool { return f.ID != message })
-		// The bytes of an id may also be those of a part of two fates.
-		if len(r.Fates) > 0 {
+		r := named((*query.SettledRecordsRow)(&rows[i]))
+		r.Fates = slices.DeleteFunc(r.Fates, func(f ledger.Fate) bool { return f.ID != message })
+		r.Acks = slices.DeleteFunc(r.Acks, func(a queue.Acked) bool { return a.ID != message })
+		// The bytes of an id may also be those of a part of two.
+		if len(r.Fates)+len(r.Acks) > 0 {
 			list = append(list, r)
 		}
+	}
+	return list, nil
+}
+
+// Settled returns the newest records that name messages which left their queue.
+func (s *Store) Settled(ctx context.Context, queueName string, before int64, limit int) ([]ledger.Record, error) {
+	rows, err := query.New(s.pool).SettledRecords(ctx, query.SettledRecordsParams{Queue: queueName, BeforeNumber: before, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, session.Classify(err)
+	}
+	list := make([]ledger.Record, len(rows))
+	for i := range rows {
+		list[i] = named(&rows[i])
 	}
 	return list, nil
 }
@@ -184,7 +196,7 @@ func (s *Store) Get(ctx context.Context, id ledger.ID) (*ledger.Record, error) {
 	if r.Error != nil {
 		r.Error.Stack = row.ErrorStack
 	}
-	r.Fates, r.Lines = fates(row.Fates), lines(row.Logs)
+	r.Fates, r.Acks, r.Lines = fates(row.Fates), acks(row.Acks), lines(row.Logs)
 	return &r, nil
 }
 

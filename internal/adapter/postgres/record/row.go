@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/runlot/runlot/internal/adapter/postgres/query"
+	"github.com/runlot/runlot/internal/adapter/postgres/record/query"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/ledger"
 )
@@ -54,6 +54,7 @@ func columns(list []ledger.Record) query.WriteRecordsParams {
 		p.Warnings = append(p.Warnings, strings.Join(r.Warnings, "\n"))
 		p.Logs = append(p.Logs, lineText(r.Lines))
 		p.Fates = append(p.Fates, fateBytes(r.Fates))
+		p.Acks = append(p.Acks, ackBytes(r.Acks))
 	}
 	return p
 }
@@ -122,6 +123,48 @@ func fates(b []byte) []ledger.Fate {
 		list = append(list, f)
 	}
 	return list
+}
+
+// ackSize is the size of one stored ack behind what all begin with: the rest of the id, attempt.
+const ackSize = 8 + 2
+
+func ackBytes(list []queue.Acked) []byte {
+	if len(list) == 0 {
+		return nil
+	}
+	b := make([]byte, 0, 8+ackSize*len(list))
+	b = append(b, list[0].ID[:8]...)
+	for i := range list {
+		b = append(b, list[i].ID[8:]...)
+		b = binary.BigEndian.AppendUint16(b, uint16(list[i].Attempt))
+	}
+	return b
+}
+
+func acks(b []byte) []queue.Acked {
+	if len(b) < 8 {
+		return nil
+	}
+	database, b := binary.BigEndian.Uint64(b), b[8:]
+	list := make([]queue.Acked, 0, len(b)/ackSize)
+	for ; len(b) >= ackSize; b = b[ackSize:] {
+		list = append(list, queue.Acked{
+			ID: queue.NewID(database, int64(binary.BigEndian.Uint64(b))), Attempt: int(binary.BigEndian.Uint16(b[8:])),
+		})
+	}
+	return list
+}
+
+// named is a record with the messages that it names.
+func named(row *query.SettledRecordsRow) ledger.Record {
+	r := record(&query.ListRecordsRow{
+		Queue: row.Queue, Number: row.Number, StartedAt: row.StartedAt, Duration: row.Duration, Delivered: row.Delivered, Acked: row.Acked,
+		Retried: row.Retried, Redelivered: row.Redelivered, Dead: row.Dead, Dropped: row.Dropped, Expired: row.Expired, Missed: row.Missed,
+		Outcome: row.Outcome, App: row.App, Version: row.Version, Delivery: row.Delivery, ErrorName: row.ErrorName,
+		ErrorMessage: row.ErrorMessage, ErrorLocation: row.ErrorLocation, Reason: row.Reason, Warnings: row.Warnings,
+	})
+	r.Fates, r.Acks = fates(row.Fates), acks(row.Acks)
+	return r
 }
 
 func records[Row any](rows []Row, common func(*Row) query.ListRecordsRow) []ledger.Record {

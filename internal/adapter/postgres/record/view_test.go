@@ -31,6 +31,7 @@ func TestViews(t *testing.T) {
 				{ID: queue.NewID(1, 4), Kind: ledger.Dead, Attempt: 4},
 				{ID: queue.NewID(1, 5), Kind: ledger.Dropped, Attempt: 5},
 			},
+			Acks: []queue.Acked{{ID: queue.NewID(1<<63|1, 6), Attempt: 1}, {ID: queue.NewID(1<<63|1, 1<<62), Attempt: 300}},
 		},
 		{ID: ledger.ID{Queue: "jobs", Number: 7}, App: "shop", Start: time.UnixMilli(0), Outcome: queue.OK, Delivered: 1, Acked: 1},
 	})
@@ -58,6 +59,13 @@ func TestViews(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, read("TABLE runlot_queue.batch_fates ORDER BY message")); diff != "" {
 		t.Errorf("batch_fates: %s", diff)
+	}
+	want = []string{
+		`(jobs,` + id.String() + `,80000000000000010000000000000006,1)`,
+		`(jobs,` + id.String() + `,80000000000000014000000000000000,300)`,
+	}
+	if diff := cmp.Diff(want, read("TABLE runlot_queue.batch_acks ORDER BY message")); diff != "" {
+		t.Errorf("batch_acks: %s", diff)
 	}
 }
 

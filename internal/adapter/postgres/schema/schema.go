@@ -54,7 +54,7 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 	}
 	to := " TO " + pgx.Identifier{role}.Sanitize()
 	_, err := conn.Exec(ctx, `GRANT USAGE ON SCHEMA runlot_queue`+to+`;
-		GRANT SELECT ON runlot_queue.messages, runlot_queue.batches, runlot_queue.batch_fates, runlot_queue.minutes, runlot_queue.usage_by_day`+to+`;
+		GRANT SELECT ON runlot_queue.messages, runlot_queue.batches, runlot_queue.batch_fates, runlot_queue.batch_acks, runlot_queue.minutes, runlot_queue.usage_by_day`+to+`;
 		GRANT EXECUTE ON FUNCTION runlot_queue.send(text, jsonb, interval), runlot_queue.send_batch(text, jsonb[], interval),
 			runlot_queue.body_as_jsonb(smallint, bytea)`+to)
 	return err

@@ -37,11 +37,12 @@ func TestRightsOfTheAppRole(t *testing.T) {
 	clustertest.Exec(t, app, "SELECT id, body FROM runlot_queue.messages")
 	clustertest.Exec(t, app, "SELECT id, outcome FROM runlot_queue.batches")
 	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_fates")
+	clustertest.Exec(t, app, "SELECT batch, message FROM runlot_queue.batch_acks")
 	clustertest.Exec(t, app, "SELECT queue, minute FROM runlot_queue.minutes")
 	for _, sql := range []string{
 		"SELECT 1 FROM runlot_queue.message", "SELECT 1 FROM runlot_queue.inbox", "SELECT 1 FROM runlot_queue.queue",
 		"SELECT 1 FROM runlot_queue.batch", "SELECT 1 FROM runlot_queue.batch_held", "SELECT 1 FROM runlot_queue.minute", "SELECT 1 FROM runlot_queue.minute_0", "DELETE FROM runlot_queue.batches",
-		"SELECT 1 FROM runlot_queue.owner", "SELECT 1 FROM runlot_queue.schema_version",
+		"SELECT 1 FROM runlot_queue.undo", "SELECT 1 FROM runlot_queue.owner", "SELECT 1 FROM runlot_queue.removed", "SELECT 1 FROM runlot_queue.schema_version",
 		"SELECT 1 FROM runlot_queue.scheduler", "SELECT 1 FROM runlot_queue.cron", "SELECT 1 FROM runlot_queue.run",
 		"INSERT INTO runlot_queue.inbox (sent_at, queue_id, body) VALUES (now(), 1, '1')",
 		"DELETE FROM runlot_queue.messages", "UPDATE runlot_queue.owner SET epoch = 0", "TRUNCATE runlot_queue.message",

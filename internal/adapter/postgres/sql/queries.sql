@@ -89,7 +89,8 @@ WHERE id = @id;
 -- name: ListReady :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND visible_at IS NULL AND seq > @after AND seq <= @up_to
 ORDER BY seq
@@ -98,7 +99,8 @@ LIMIT @max_rows;
 -- name: ListDue :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND visible_at IS NOT NULL
   AND (visible_at, seq) > (@after::timestamptz, @after_seq::bigint) AND visible_at <= @up_to::timestamptz
@@ -108,18 +110,20 @@ LIMIT @max_rows;
 -- name: FindAccepted :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND seq = ANY(@seqs::bigint[]) AND origin IS NULL;
 
 -- name: FindMoved :many
 SELECT seq, coalesce(origin, 0)::bigint AS origin, format, failures, losses, (extract(epoch FROM sent_at) * 1000)::bigint AS sent_at,
        coalesce(extract(epoch FROM visible_at) * 1000, 0)::bigint AS visible_at, octet_length(body)::int AS bytes,
-       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason
+       coalesce(source_id, 0)::int AS source, coalesce(reason, '') AS reason,
+       coalesce(retry_outcome, 0)::smallint AS retry_outcome, coalesce(retry_reason, '') AS retry_reason
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND origin = ANY(@seqs::bigint[]) AND origin IS NOT NULL;
 
 -- name: Bodies :many
-SELECT seq, body
+SELECT seq, substring(body FROM 1 FOR @max_bytes::int)::bytea AS body
 FROM runlot_queue.message
 WHERE queue_id = @queue_id AND seq = ANY(@seqs::bigint[]);

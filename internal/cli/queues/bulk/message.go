@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/cli/command"
 	"github.com/runlot/runlot/internal/cli/remote"
 	"github.com/runlot/runlot/internal/cli/terminal"
@@ -34,8 +35,8 @@ func Message(f Chooser) *cobra.Command {
 		Use:   "message NAME ID",
 		Short: "Show all about a message",
 		Long: `message shows the state of a message and until when it lasts, its whole body,
-and the batches in which it was delivered and not simply acked, as far as they
-are recorded; also of a message that has left the queue.`,
+and the batches in which it was delivered, as far as they are recorded; also of a
+message that has left the queue.`,
 		Example: "  runlot queue message jobs-dead 5f0c6b2a9d1e4f00000190c5e8a00001",
 		Args: func(c *cobra.Command, given []string) error {
 			if len(given) != 2 {
@@ -86,13 +87,25 @@ func describe(out *terminal.Output, m *client.Message) {
 	case m.State == "delayed":
 		state = fmt.Sprintf("delayed until %s, in %s", remote.Clock(m.Visible), span.Text(time.Until(m.Visible).Round(time.Second)))
 	case m.State == "in_flight" && m.Leased != nil:
-		state = "in flight since " + remote.Clock(*m.Leased)
+		state = "in flight since " + remote.Clock(*m.Leased) + ", " + remote.Ago(*m.Leased)
+	case m.Settled != nil:
+		state = m.Settled.As + " at " + remote.Clock(m.Settled.At) + ", " + remote.Ago(m.Settled.At)
 	}
 	lines := [][2]string{
 		{"Message", m.ID},
 		{"State", state},
 		{"Sent", remote.Clock(m.Sent) + ", " + remote.Ago(m.Sent)},
 		{"Attempts", strconv.Itoa(m.Attempts)},
+	}
+	if m.Wait != nil {
+		lines = append(lines, [2]string{"Waits", Why(m.Wait)})
+	}
+	if l := m.Lease; l != nil {
+		who := "pulled over HTTP"
+		if l.App != "" {
+			who = fmt.Sprintf("version %.8s of %s, in a batch of %d; delivery %s", l.Version, l.App, l.Messages, l.Delivery)
+		}
+		lines = append(lines, [2]string{"Held by", who}, [2]string{"Lease", "until " + remote.Clock(l.Until)})
 	}
 	if m.Losses > 0 {
 		lines = append(lines, [2]string{"Lost", fmt.Sprintf("%d times in a row its process died", m.Losses)})
@@ -103,7 +116,11 @@ func describe(out *terminal.Output, m *client.Message) {
 	if m.Reason != "" {
 		lines = append(lines, [2]string{"Failed", terminal.Clean(m.Reason)})
 	}
-	lines = append(lines, [2]string{"Body", m.Format + ", " + remote.Size(int64(m.Size))})
+	if s := m.Settled; s != nil {
+		lines = append(lines, [2]string{"Waited", span.Text(Waited(m)) + " until its last delivery"}, [2]string{"Batch", s.Batch}, [2]string{"Body", "not kept"})
+	} else {
+		lines = append(lines, [2]string{"Body", m.Format + ", " + remote.Size(int64(m.Size))})
+	}
 	for _, line := range lines {
 		for n, part := range out.Fold(line[1], labelWidth) {
 			label := line[0]
@@ -113,7 +130,27 @@ func describe(out *terminal.Output, m *client.Message) {
 			out.Printf("%s%s\n", out.Paint(terminal.Dim, fmt.Sprintf("%-*s", labelWidth, label)), part)
 		}
 	}
-	out.Printf("%s", body(m))
+	if m.Settled == nil {
+		out.Printf("%s", body(m))
+	}
+}
+
+// Why says in words why a message is delayed.
+func Why(w *delivery.Wait) string {
+	text := map[string]string{
+		delivery.Sent: "it was sent with a delay", delivery.Asked: "the handler asked for a retry", delivery.Failed: "back-off after a failure",
+		delivery.Timeout: "back-off after a handler that did not finish in time", delivery.Lost: "back-off after its process ended",
+		delivery.Errored: "back-off until the handler can run",
+	}[w.Cause]
+	if w.Reason != "" {
+		text += ": " + terminal.Clean(w.Reason)
+	}
+	return text
+}
+
+// Waited is the time from when a message was sent until its last delivery began.
+func Waited(m *client.Message) time.Duration {
+	return max(0, m.Settled.Delivered.Sub(m.Sent)).Round(time.Millisecond)
 }
 
 // body shows a body in lines: JSON indented, text as it is, and bytes with their numbers.

@@ -130,11 +130,15 @@ func progress(op *client.Operation) string {
 	return fmt.Sprintf("%s %s, looked at %s", verbs[op.Kind], terminal.Plural(int(op.Done), "message"), terminal.Count(op.Looked))
 }
 
-// deletion is a verb of the command and a kind of operation.
-const deletion = "delete"
+// The kinds of operation; the first two are verbs of the command too.
+const (
+	deletion = "delete"
+	moving   = "redrive"
+	hurry    = "retry_now"
+)
 
 // verbs say what was done.
-var verbs = map[string]string{"redrive": "Moved", deletion: "Deleted", "retry_now": "Hurried"}
+var verbs = map[string]string{moving: "Moved", deletion: "Deleted", hurry: "Hurried"}
 
 // skips say why messages were left alone.
 var skips = map[string]string{
@@ -151,6 +155,7 @@ func (o *Options) ended(c *cobra.Command, op *client.Operation) error {
 	} else if _, err := fmt.Fprint(command.Stdout(c), result(op)); err != nil {
 		return err
 	}
+	CanUndo(c, op.Queue, op.Undo)
 	switch op.State {
 	case "failed":
 		return fault.New(fault.Conflict, "operation_failed", "operation %d failed: %s", op.ID, op.Error)
@@ -164,7 +169,7 @@ func (o *Options) ended(c *cobra.Command, op *client.Operation) error {
 func result(op *client.Operation) string {
 	var b strings.Builder
 	text := fmt.Sprintf("%s %s of %s\n", verbs[op.Kind], terminal.Plural(int(op.Done), "message"), op.Queue)
-	if op.Kind == "redrive" {
+	if op.Kind == moving {
 		to := op.To
 		if to == "" {
 			to = "the queues that they came from"
@@ -184,9 +189,9 @@ func result(op *client.Operation) string {
 func Delete(f Chooser) *cobra.Command {
 	return choosing(f, deletion, "Delete messages by id, or all that match a filter",
 		`delete deletes messages, and leaves those alone that are being delivered. It
-asks first. With --filter it goes on in the background of the server: Ctrl-C
-cancels it, and what was deleted stays deleted. purge deletes all that a queue
-holds.`,
+asks first, and undo takes it back for an hour. With --filter it goes on in the
+background of the server: Ctrl-C cancels it, and what was deleted stays deleted.
+purge deletes all that a queue holds, for good, and remove the queue itself.`,
 		"Delete %s?", (*client.Client).DeleteMessages)
 }
 
@@ -194,8 +199,8 @@ holds.`,
 func Retry(f Chooser) *cobra.Command {
 	return choosing(f, "retry", "Make delayed messages visible now, by id or all that match",
 		`retry ends the delay of messages: they are delivered as soon as there is room.
-Their attempts stay. With --filter it asks first, and goes on in the background
-of the server: Ctrl-C cancels it.`,
+Their attempts stay, and undo takes it back for an hour. With --filter it asks
+first, and goes on in the background of the server: Ctrl-C cancels it.`,
 		"Make %s visible now?", (*client.Client).RetryMessages)
 }
 
@@ -223,7 +228,7 @@ func choosing(f Chooser, verb, short, long, question string,
 				return err
 			}
 			if o.Filter != "" {
-				kind := map[string]string{deletion: deletion, "retry": "retry_now"}[verb]
+				kind := map[string]string{deletion: deletion, "retry": hurry}[verb]
 				return o.Run(c, api, &client.StartOperation{Kind: kind, Database: q.Database, Queue: q.Name}, question)
 			}
 			if verb == deletion {
@@ -258,5 +263,6 @@ func chosen(c *cobra.Command, verb, queueName string, done *client.Chosen) error
 		}
 	}
 	_, err := fmt.Fprint(command.Stdout(c), b.String())
+	CanUndo(c, queueName, done.Undo)
 	return err
 }

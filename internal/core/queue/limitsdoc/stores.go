@@ -44,7 +44,7 @@ var stores = []section{
 			{"R2IdleTime", queue.R2IdleTime, "", "connections: how long a body may stand still"},
 			{"R2UploadTime", queue.R2UploadTime, "", "the disk: how long a multipart upload is kept that nobody completes"},
 			{"R2DoomedRows", queue.R2DoomedRows, filesUnit, "latency: files that are deleted behind one write"},
-			{"R2Events", queue.R2Events, "events", "the queue: events of a bucket that one call sends"},
+			{"R2Events", queue.R2Events, eventsUnit, "the queue: events of a bucket that one call sends"},
 			{"R2RetryFirst", queue.R2RetryFirst, "", "a queue that does not take events: the first wait before another try"},
 			{"R2RetryMax", queue.R2RetryMax, "", "the same: the longest wait, which doubles until then"},
 			{"R2Rules", queue.R2Rules, "rules", "writes: rules for events of one bucket"},

@@ -107,6 +107,13 @@ func (n *Notices) Left(database string) {
 	}
 }
 
+// Removed implements witness.Facts.
+func (n *Notices) Removed(database, queueName string) {
+	if n.notifier != nil {
+		n.notifier.Removed(database, queueName)
+	}
+}
+
 // Run implements schedule.Recorder. Who runs a cron by hand sees what becomes of it.
 func (n *Notices) Run(r *schedule.Record) {
 	if n.notifier == nil || r.Manual {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/store"
@@ -45,23 +44,27 @@ type Book struct {
 	// exact is set when the messages that were there at the start are in the counts of the queues.
 	exact atomic.Bool
 	// lanes is the number of queues with an open lane; what a lane may hold in memory depends on it.
-	lanes   atomic.Int64
-	readers readList
+	lanes atomic.Int64
+	// readers are the windows that want to be read, in turn.
+	readers pace.List[*openWindow]
 	wheel   *wheel.Wheel[*Queue]
 
 	mu sync.RWMutex
 	// byName and byID hold the queues; mu guards them.
 	byName map[string]*Queue
 	byID   map[int32]*Queue
+	// removed are the numbers of the queues that ended; mu guards it.
+	removed map[int32]struct{}
 }
 
 // New makes a book without queues.
 func New(o Options) *Book {
 	return &Book{
 		reader: o.Reader, bounds: o.Bounds, log: o.Log, refusal: o.Refusal,
-		readers: readList{kick: make(pace.Kick, queue.LaneReaders)},
+		readers: pace.List[*openWindow]{Kick: make(pace.Kick, queue.LaneReaders)},
 		wheel:   wheel.New[*Queue](),
 		byName:  map[string]*Queue{}, byID: map[int32]*Queue{},
+		removed: map[int32]struct{}{},
 	}
 }
 
@@ -80,12 +83,12 @@ func (b *Book) Begin(own store.Ownership) { b.database, b.nextSeq = own.Store, o
 // Database is the identity of the database, the first half of the IDs of its messages.
 func (b *Book) Database() uint64 { return b.database }
 
-// Know adds the queues that are not known yet.
+// Know adds the queues that are not known yet. Those that ended since infos were read are left out.
 func (b *Book) Know(infos []store.QueueInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range infos {
-		if b.byID[infos[i].ID] == nil {
+		if _, removed := b.removed[infos[i].ID]; !removed && b.byID[infos[i].ID] == nil {
 			q := newQueue(b, &infos[i])
 			b.byID[q.ID] = q
 			b.byName[q.Name] = q
@@ -99,8 +102,7 @@ func (b *Book) Named(name string) (*Queue, error) {
 	q := b.byName[name]
 	b.mu.RUnlock()
 	if q == nil {
-		return nil, fault.New(fault.NotFound, queue.CodeQueueNotFound, "there is no queue %q", name).
-			WithHint("declare it as a producer or consumer and deploy")
+		return nil, missing(name)
 	}
 	return q, nil
 }

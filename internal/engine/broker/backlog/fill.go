@@ -3,7 +3,6 @@ package backlog
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/runlot/runlot/internal/core/fault"
@@ -11,46 +10,20 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 )
 
-// readList holds the windows that want to be read, in turn.
-type readList struct {
-	kick pace.Kick
-
-	mu      sync.Mutex
-	windows []*openWindow
-}
-
-func (l *readList) add(w *openWindow) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.windows = append(l.windows, w)
-	l.kick.Poke()
-}
-
-func (l *readList) take() *openWindow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.windows) == 0 {
-		return nil
-	}
-	w := l.windows[0]
-	l.windows[0] = nil
-	l.windows = l.windows[1:]
-	return w
-}
-
 // FillLoop fills windows from the store until ctx ends. Up to queue.LaneReaders goroutines run it.
 func (b *Book) FillLoop(ctx context.Context) {
+	var w []*openWindow
 	for {
-		w := b.readers.take()
-		if w == nil {
+		w = b.readers.Take(w[:0], func(*openWindow) bool { return false })
+		if len(w) == 0 {
 			select {
-			case <-b.readers.kick:
+			case <-b.readers.Kick:
 				continue
 			case <-ctx.Done():
 				return
 			}
 		}
-		w.q.refill(ctx, w)
+		w[0].q.refill(ctx, w[0])
 	}
 }
 

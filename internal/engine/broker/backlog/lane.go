@@ -49,6 +49,9 @@ type openWindow struct {
 func (q *Queue) Lane() (*Lane, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.removed {
+		return nil, missing(q.Name)
+	}
 	if err := q.book.refusal(); err != nil {
 		return nil, err
 	}
@@ -177,8 +180,11 @@ func (l *Lane) wait(ctx context.Context, wt *waiter) (*queue.Batch, error) {
 
 // refusal is why the lane gives no batch. The queue's lock is held.
 func (l *Lane) refusal() error {
-	if l.closed != nil {
+	switch {
+	case l.closed != nil:
 		return l.closed
+	case l.q.removed:
+		return missing(l.q.Name)
 	}
 	return l.q.book.refusal()
 }

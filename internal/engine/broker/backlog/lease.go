@@ -13,8 +13,9 @@ type Lease struct {
 	lane  *Lane
 	// win is the window that the messages came from.
 	win *openWindow
-	// since is when it began.
-	since time.Time
+	// since is when it began, and holder who has it; nil until Held.
+	since  time.Time
+	holder *queue.Holder
 	// visibleAt holds the VisibleAt of the messages; nil when all of them have 0.
 	visibleAt []int64
 	// oldest is the lowest send time, in milliseconds.
@@ -110,6 +111,15 @@ func (q *Queue) Claim(batch *queue.Batch, submit func(*Lease) bool) {
 	}
 	if submit(l) {
 		l.settling = true
+	}
+}
+
+// Held tells who has a batch. One that is over stays over.
+func (q *Queue) Held(batch *queue.Batch, holder *queue.Holder) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.leases[batch]; l != nil {
+		l.holder = holder
 	}
 }
 

@@ -143,10 +143,13 @@ func (q *Queue) Standing(now time.Time) Standing {
 	return s
 }
 
-// Flight is a message under lease: its Seq, that under which it was first accepted, and since when it is.
+// Flight is a message under lease: its Seq, that under which it was first accepted, since when it is, how many messages are in
+// the same batch, and who has it; nil when that is not told yet.
 type Flight struct {
 	Seq, Accepted int64
 	Since         time.Time
+	Batch         int
+	Holder        *queue.Holder
 }
 
 // InFlight returns the messages under lease, in order of Seq, without those that the store deleted meanwhile.
@@ -157,7 +160,9 @@ func (q *Queue) InFlight() []Flight {
 	for batch, l := range q.leases {
 		for i := range batch.Messages {
 			if !l.Expired(i) {
-				list = append(list, Flight{Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since})
+				list = append(list, Flight{
+					Seq: batch.Messages[i].Seq, Accepted: batch.Messages[i].ID.Seq(), Since: l.since, Batch: len(batch.Messages), Holder: l.holder,
+				})
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func (q *Queue) pump(now time.Time) {
 			wakeAt = earlier(wakeAt, w.retryAt)
 		} else {
 			w.busy = true
-			q.book.readers.add(w)
+			_ = q.book.readers.Add(w) // it is never closed
 		}
 	}
 	if waiting {

@@ -43,7 +43,7 @@ func (q *Queue) split(whole *Lease) []*queue.Batch {
 		m.Body = bytes.Clone(m.Body)
 		one := &Lease{
 			batch: queue.Batch{Queue: q.Name, Messages: []queue.Message{m}, Metrics: whole.batch.Metrics},
-			lane:  whole.lane, win: whole.win, oldest: m.SentAt.UnixMilli(),
+			lane:  whole.lane, win: whole.win, since: whole.since, oldest: m.SentAt.UnixMilli(),
 		}
 		if whole.visibleAt != nil {
 			one.visibleAt = whole.visibleAt[i : i+1 : i+1]

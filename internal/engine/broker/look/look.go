@@ -35,16 +35,21 @@ type Message struct {
 	SentAt   time.Time
 	// VisibleAt is from when on it may be delivered: the send time, or the end of its delay.
 	VisibleAt time.Time
-	// LeasedAt is since when it is in flight; zero in another state.
+	// LeasedAt is since when it is in flight, with how many in its batch, and who has it, where that is known; zero in another
+	// state.
 	LeasedAt time.Time
+	Batch    int
+	Holder   *queue.Holder
 	Format   queue.Format
-	// Size is that of Body, in bytes.
+	// Size is that of the body, in bytes. Body has less where only its beginning was asked for.
 	Size int
 	Body []byte
 	// Source is the queue that a dead letter came from, and Reason why its last delivery there failed; "" where it is not
 	// known, and for other messages.
 	Source string
 	Reason string
+	// Retried is why the last delivery gave it back; zero for what was not tried in this queue.
+	Retried store.Cause
 }
 
 // Codes of the faults of a look.
@@ -84,7 +89,7 @@ func (k *Looker) Message(ctx context.Context, queueName string, id queue.ID) (Me
 	if err != nil {
 		return Message{}, err
 	}
-	messages, err := k.messages(ctx, q, heads, time.Now())
+	messages, err := k.messages(ctx, q, heads, time.Now(), 0)
 	switch {
 	case err != nil:
 		return Message{}, err
@@ -129,8 +134,9 @@ func (k *Looker) Find(ctx context.Context, q *backlog.Queue, ids []queue.ID) ([]
 	return kept, nil
 }
 
-// messages adds to heads what a person wants to know. Those that were settled meanwhile are left out.
-func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.Head, now time.Time) ([]Message, error) {
+// messages adds to heads what a person wants to know, and the first bytes of their bodies, 0 for all. Those that were settled
+// meanwhile are left out.
+func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.Head, now time.Time, bytes int) ([]Message, error) {
 	if len(heads) == 0 {
 		return nil, nil
 	}
@@ -138,13 +144,13 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 	for i := range heads {
 		seqs[i] = heads[i].Seq
 	}
-	bodies, err := k.store.Bodies(ctx, q.ID, seqs)
+	bodies, err := k.store.Bodies(ctx, q.ID, seqs, bytes)
 	if err != nil {
 		return nil, err
 	}
-	flying := map[int64]time.Time{}
+	flying := map[int64]backlog.Flight{}
 	for _, f := range q.InFlight() {
-		flying[f.Seq] = f.Since
+		flying[f.Seq] = f
 	}
 	list := make([]Message, 0, len(heads))
 	for i := range heads {
@@ -156,12 +162,13 @@ func (k *Looker) messages(ctx context.Context, q *backlog.Queue, heads []store.H
 		m := Message{
 			ID: k.ID(h), State: Visible, Attempts: int(h.Failures), Losses: int(h.Losses), SentAt: time.UnixMilli(h.SentAt),
 			VisibleAt: time.UnixMilli(h.SentAt), Format: h.Format, Size: h.Bytes, Body: body, Reason: h.Reason,
+			Retried: h.Retried,
 		}
 		if h.VisibleAt > 0 {
 			m.VisibleAt = time.UnixMilli(h.VisibleAt)
 		}
-		if since, ok := flying[h.Seq]; ok {
-			m.State, m.LeasedAt = InFlight, since
+		if f, ok := flying[h.Seq]; ok {
+			m.State, m.LeasedAt, m.Batch, m.Holder = InFlight, f.Since, f.Batch, f.Holder
 		} else if m.VisibleAt.After(now) {
 			m.State = Delayed
 		}

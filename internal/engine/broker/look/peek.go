@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -23,6 +24,8 @@ type PeekOptions struct {
 	// at most queue.PeekBytes; 0 is that. The first message is on the page whatever its size.
 	Rows  int
 	Bytes int
+	// Preview is the most bytes of each body that are read; 0 is all.
+	Preview int
 }
 
 // Page is a part of a queue, in order of when the messages become visible; those in flight in order of acceptance.
@@ -41,7 +44,7 @@ func (k *Looker) Peek(ctx context.Context, queueName string, p PeekOptions) (Pag
 	if err != nil {
 		return Page{}, err
 	}
-	l := look{k: k, q: q, state: p.State, rows: bound(p.Rows, queue.PeekRows), bytes: bound(p.Bytes, queue.PeekBytes), now: time.Now()}
+	l := look{k: k, q: q, state: p.State, rows: bound(p.Rows, queue.PeekRows), bytes: bound(p.Bytes, queue.PeekBytes), preview: p.Preview, now: time.Now()}
 	if err := l.begin(p.Cursor); err != nil {
 		return Page{}, err
 	}
@@ -55,7 +58,7 @@ func (k *Looker) Peek(ctx context.Context, queueName string, p PeekOptions) (Pag
 		if err != nil {
 			return Page{}, fmt.Errorf("look at queue %s: %w", q.Name, err)
 		}
-		messages, err := k.messages(ctx, q, l.heads, l.now)
+		messages, err := k.messages(ctx, q, l.heads, l.now, l.preview)
 		switch {
 		case err != nil:
 			return Page{}, fmt.Errorf("look at queue %s: %w", q.Name, err)
@@ -81,6 +84,7 @@ type look struct {
 	q           *backlog.Queue
 	state       State
 	rows, bytes int
+	preview     int
 	now         time.Time
 	// at is the place of the last message that was looked at, in the order of (when it is visible, Seq).
 	at    store.Due
@@ -153,6 +157,9 @@ func (l *look) step(ctx context.Context) (more bool, err error) {
 	return cut || len(ready) == l.rows || len(due) == l.rows, nil
 }
 
+// read is how much of a body is read, in bytes.
+func read(h *store.Head, preview int) int { return min(h.Bytes, cmp.Or(preview, h.Bytes)) }
+
 // place is that of a message in the order of when they become visible.
 func place(h *store.Head) store.Due {
 	if h.VisibleAt > 0 {
@@ -197,7 +204,7 @@ func (l *look) merge(ready, due []store.Head, floor int64) (cut bool) {
 		}
 		_, leased := flying[h.Seq]
 		if !leased && h.Seq >= floor {
-			if bytes += h.Bytes; bytes > l.bytes && len(l.heads) > 0 {
+			if bytes += read(h, l.preview); bytes > l.bytes && len(l.heads) > 0 {
 				return true
 			}
 			l.heads = append(l.heads, *h)
@@ -238,7 +245,7 @@ func (l *look) stepFlying(ctx context.Context) (more bool, err error) {
 		if _, ok := seqs[found[i].Seq]; !ok {
 			continue
 		}
-		if bytes += found[i].Bytes; bytes > l.bytes && len(l.heads) > 0 {
+		if bytes += read(&found[i], l.preview); bytes > l.bytes && len(l.heads) > 0 {
 			return true, nil
 		}
 		l.heads = append(l.heads, found[i])

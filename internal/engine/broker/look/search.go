@@ -25,6 +25,8 @@ type SearchOptions struct {
 	Cursor string
 	// Rows is the most messages of the page, at most queue.PeekRows; 0 is that.
 	Rows int
+	// Preview is the most bytes of each body that are read for the page; 0 is all.
+	Preview int
 }
 
 // Found is a part of what matches a filter, in order of acceptance.
@@ -62,7 +64,7 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 		if len(step.Matches) > rows-len(found.Messages) {
 			step.cut(rows - len(found.Messages))
 		}
-		messages, err := k.shown(ctx, q, &o.Filter, &step, &bytes)
+		messages, err := k.shown(ctx, q, &o, &step, &bytes)
 		if err != nil {
 			return Found{}, err
 		}
@@ -83,7 +85,7 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 }
 
 // shown reads the messages of a step. Where their bodies become more than a page should have, the step ends before.
-func (k *Looker) shown(ctx context.Context, q *backlog.Queue, f *filter.Filter, step *Step, bytes *int) ([]Message, error) {
+func (k *Looker) shown(ctx context.Context, q *backlog.Queue, o *SearchOptions, step *Step, bytes *int) ([]Message, error) {
 	if len(step.Matches) == 0 {
 		return nil, nil
 	}
@@ -97,7 +99,7 @@ func (k *Looker) shown(ctx context.Context, q *backlog.Queue, f *filter.Filter, 
 		return nil, err
 	}
 	for i := range heads {
-		if *bytes += heads[i].Bytes; *bytes > queue.PeekBytes && i > 0 {
+		if *bytes += read(&heads[i], o.Preview); *bytes > queue.PeekBytes && i > 0 {
 			heads = heads[:i]
 			at, _ := slices.BinarySearchFunc(step.Matches, heads[i-1].Seq, func(m store.Match, seq int64) int { return cmp.Compare(m.Seq, seq) })
 			step.cut(at + 1)
@@ -105,9 +107,9 @@ func (k *Looker) shown(ctx context.Context, q *backlog.Queue, f *filter.Filter, 
 		}
 	}
 	now := time.Now()
-	messages, err := k.messages(ctx, q, heads, now)
+	messages, err := k.messages(ctx, q, heads, now, o.Preview)
 	// What was settled, leased or retried since the search may match no more.
-	changing := f.Changing()
+	changing := o.Filter.Changing()
 	return slices.DeleteFunc(messages, func(m Message) bool {
 		return !changing.Match(&filter.Subject{State: string(m.State), Attempts: m.Attempts}, now.UnixMilli())
 	}), err

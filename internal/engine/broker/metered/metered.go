@@ -65,6 +65,17 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 	return infos, err
 }
 
+// Remove implements store.Store.
+func (s *Store) Remove(ctx context.Context, queueID int32) (store.Count, error) {
+	gone, err := s.Store.Remove(ctx, queueID)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.tallies, queueID)
+	}
+	return gone, err
+}
+
 // Append implements store.Store.
 func (s *Store) Append(ctx context.Context, rows []store.Row, usage *store.Usage) error {
 	start := time.Now()

@@ -33,6 +33,8 @@ type BulkOptions struct {
 	To string
 	// May, when it is not nil, says whether messages may be moved to a queue.
 	May func(queueName string) bool
+	// Action is the name under which it can be undone, as far as notes are kept; "" is not.
+	Action string
 	// At is where an earlier run of the same had come to; the zero value begins.
 	At BulkPlace
 }
@@ -201,9 +203,9 @@ func (r *BulkRun) do(ctx context.Context, t *turn, done *BulkDone) (rest []queue
 	if r.b.Kind == BulkRedrive {
 		return r.redrive(ctx, t.ids, keep, done)
 	}
-	do := r.o.deleteHeld
+	do := r.o.deleteHeld(r.b.Action)
 	if r.b.Kind == BulkRetryNow {
-		do = r.o.retryHeld
+		do = r.o.retryHeld(r.b.Action)
 	}
 	c, err := r.o.choose(ctx, r.q, t.ids, keep, do)
 	done.Done, done.InFlight = int64(c.Done), int64(len(c.InFlight))
@@ -223,7 +225,7 @@ func matches(f *filter.Filter, h *store.Head, now int64) bool {
 // redrive moves messages.
 func (r *BulkRun) redrive(ctx context.Context, ids []queue.ID, keep func([]store.Head) []store.Head, done *BulkDone) (rest []queue.ID, err error) {
 	var moved Redriven
-	d := redrive{o: r.o, q: r.q, to: r.to, may: r.b.May, rows: len(ids), done: &moved, upTo: math.MaxInt64}
+	d := redrive{o: r.o, q: r.q, to: r.to, may: r.b.May, rows: len(ids), done: &moved, upTo: math.MaxInt64, action: r.b.Action}
 	d.keep = func(heads []store.Head) []store.Head {
 		kept := keep(heads)
 		known := kept[:0]

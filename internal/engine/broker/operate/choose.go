@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // Chosen is what became of messages that were named one by one.
@@ -47,29 +48,36 @@ func (o *Operator) Acknowledge(ctx context.Context, queueName string, receipts [
 			back = append(back, id)
 			return true
 		})
-	}, o.deleteHeld)
+	}, o.deleteHeld(""))
 	if err == nil {
 		c.Missing = append(c.Missing, back...)
 	}
 	return c, err
 }
 
-// Delete deletes messages of a queue, in one transaction. Fault: Limit (CodeTooManyIDs).
-func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.chooseIn(ctx, queueName, ids, everyOne, o.deleteHeld)
+// Delete deletes messages of a queue, in one transaction. Action is the name under which it can be undone; "" is not. Fault:
+// Limit (CodeTooManyIDs).
+func (o *Operator) Delete(ctx context.Context, queueName string, ids []queue.ID, action string) (Chosen, error) {
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.deleteHeld(action))
 }
 
-// RetryNow makes delayed messages of a queue visible, in one transaction. Their attempts stay. Fault: Limit
-// (CodeTooManyIDs).
-func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.ID) (Chosen, error) {
-	return o.chooseIn(ctx, queueName, ids, everyOne, o.retryHeld)
+// RetryNow makes delayed messages of a queue visible, in one transaction. Their attempts stay. Action is that
+// of Delete. Fault: Limit (CodeTooManyIDs).
+func (o *Operator) RetryNow(ctx context.Context, queueName string, ids []queue.ID, action string) (Chosen, error) {
+	return o.chooseIn(ctx, queueName, ids, everyOne, o.retryHeld(action))
 }
 
 // verb does something to messages that are held, and ends the hold.
 type verb func(q *backlog.Queue, held []store.Head, c *Chosen) error
 
-func (o *Operator) deleteHeld(q *backlog.Queue, held []store.Head, c *Chosen) error {
-	var change store.Change
+func (o *Operator) deleteHeld(action string) verb {
+	return func(q *backlog.Queue, held []store.Head, c *Chosen) error {
+		return o.deleteNoted(q, held, c, undo.Note(action))
+	}
+}
+
+func (o *Operator) deleteNoted(q *backlog.Queue, held []store.Head, c *Chosen, note *store.Note) error {
+	change := store.Change{Note: note}
 	var gone store.Count
 	var deleted int64
 	for i := range held {
@@ -90,10 +98,16 @@ func (o *Operator) deleteHeld(q *backlog.Queue, held []store.Head, c *Chosen) er
 	return nil
 }
 
-func (o *Operator) retryHeld(q *backlog.Queue, held []store.Head, c *Chosen) error {
+func (o *Operator) retryHeld(action string) verb {
+	return func(q *backlog.Queue, held []store.Head, c *Chosen) error {
+		return o.retryNoted(q, held, c, undo.Note(action))
+	}
+}
+
+func (o *Operator) retryNoted(q *backlog.Queue, held []store.Head, c *Chosen, note *store.Note) error {
 	now := time.Now().UnixMilli()
 	at := max(now, q.DueFloor())
-	var change store.Change
+	change := store.Change{Note: note}
 	for i := range held {
 		h := &held[i]
 		if h.VisibleAt <= now {
@@ -139,6 +153,9 @@ func (o *Operator) choose(ctx context.Context, q *backlog.Queue, ids []queue.ID,
 		return c, err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return c, err
+	}
 	heads, err := o.look.Find(ctx, q, ids)
 	if err != nil {
 		return c, err

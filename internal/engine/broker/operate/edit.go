@@ -40,6 +40,9 @@ func (o *Operator) RedriveEdited(ctx context.Context, queueName string, e *Edit)
 		return queue.ID{}, err
 	}
 	defer unlock()
+	if err := d.there(); err != nil {
+		return queue.ID{}, err
+	}
 	heads, err := o.look.Find(ctx, q, []queue.ID{e.ID})
 	if err == nil && len(heads) == 0 {
 		err = fault.New(fault.NotFound, CodeMessageNotFound, "queue %q has no message %s", q.Name, e.ID)

@@ -6,6 +6,7 @@ import (
 	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/look"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 type (
@@ -26,6 +27,16 @@ const (
 	Delayed  = look.Delayed
 	InFlight = look.InFlight
 )
+
+// Undoable is that of undo.Keeper.
+func (o *Operator) Undoable(ctx context.Context, queueName string) ([]undo.Action, error) {
+	return o.undo.Undoable(ctx, queueName)
+}
+
+// Undo is that of undo.Keeper.
+func (o *Operator) Undo(ctx context.Context, queueName, action string, may func(queueName string) bool) (undo.Undone, error) {
+	return o.undo.Undo(ctx, queueName, action, may)
+}
 
 // Peek is that of look.Looker.
 func (o *Operator) Peek(ctx context.Context, queueName string, p PeekOptions) (Page, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/pace"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // Owner is the broker whose queues are operated on.
@@ -54,18 +55,24 @@ type Operator struct {
 	*settings.Keeper
 
 	o Options
+	// undo takes back what was done.
+	undo *undo.Keeper
 	// look shows messages.
 	look *look.Looker
 
 	mu sync.Mutex
 	// purging counts the calls of Purge by queue; the sweeper leaves their queues alone. mu guards it.
 	purging map[int32]int
+	// left holds a signal when a call of Purge has gone before the deletion was done.
+	left chan struct{}
 }
 
 // New makes an operator.
 func New(o Options) *Operator {
 	keeper := settings.New(settings.Options{Owner: o.Owner, Store: o.Store, Book: o.Book})
-	return &Operator{Keeper: keeper, o: o, look: look.New(o.Store, o.Book), purging: map[int32]int{}}
+	looker := look.New(o.Store, o.Book)
+	undoer := undo.New(undo.Options{Owner: o.Owner, Store: o.Store, Book: o.Book, Look: looker, Rows: o.Rows})
+	return &Operator{Keeper: keeper, o: o, undo: undoer, look: looker, purging: map[int32]int{}, left: make(chan struct{}, 1)}
 }
 
 // Codes of the faults of an operator's calls.
@@ -86,6 +93,9 @@ const (
 // commit carries a change out, again and again while the store does not answer. With an error nothing was changed, or the
 // broker is over.
 func (o *Operator) commit(change *store.Change) error {
+	if change.Note != nil {
+		defer o.undo.Changed()
+	}
 	return o.insist(func(ctx context.Context) error { return o.o.Store.Apply(ctx, change) })
 }
 

@@ -22,7 +22,7 @@ type Purged struct {
 // nothing, and it is not delivered again. What is sent after the first call of progress, or after the return, stays; a
 // send at the same time as the beginning may fall on either side. Deliveries of other queues go on.
 //
-// Purge then deletes, step by step, and calls progress, which may be nil, before the first step and after each. From its
+// A purge cannot be undone, nor what was done in the queue before it. Purge then deletes, step by step, and calls progress, which may be nil, before the first step and after each. From its
 // first call on the purge is made, whatever error follows: when ctx or the broker ends, the deletion goes on without the
 // caller, by the next owner if need be. With an error before, nothing was purged but a part of what SQL had enqueued;
 // where that error is the end of the broker, it is not known. Calling it again is fine. What another call or the broker
@@ -42,8 +42,15 @@ func (o *Operator) Purge(ctx context.Context, queueName string, progress func(Pu
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.purging[q.ID]--; o.purging[q.ID] == 0 {
-			delete(o.purging, q.ID)
+		if o.purging[q.ID]--; o.purging[q.ID] > 0 {
+			return
+		}
+		delete(o.purging, q.ID)
+		if _, more := q.Purging(); more {
+			select {
+			case o.left <- struct{}{}:
+			default: // one look is enough for all
+			}
 		}
 	}()
 	if err := o.beginPurge(ctx, q, &p); err != nil {
@@ -84,7 +91,14 @@ func (o *Operator) beginPurge(ctx context.Context, q *backlog.Queue, p *Purged) 
 		return err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return err
+	}
 	if _, err := o.clearInbox(q, p, 0); err != nil {
+		return err
+	}
+	// What was purged is not to come back.
+	if err := o.undo.Forget(q); err != nil {
 		return err
 	}
 	below := o.o.Owner.LastSeq() + 1

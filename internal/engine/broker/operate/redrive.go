@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 	"github.com/runlot/runlot/internal/engine/broker/store"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
 
 // RedriveOptions say what to redrive. The zero value is every message, back to where it came from.
@@ -23,6 +24,8 @@ type RedriveOptions struct {
 	May func(queueName string) bool
 	// Rate is the most messages a second; 0 is as many as go.
 	Rate int
+	// Action is the name under which it can be undone, as far as notes are kept; "" is not.
+	Action string
 	// Progress, when it is not nil, is told after each step what was done so far. It must not block.
 	Progress func(Redriven)
 }
@@ -51,7 +54,7 @@ func (o *Operator) Redrive(ctx context.Context, queueName string, r RedriveOptio
 	if err != nil {
 		return done, err
 	}
-	d := redrive{o: o, q: q, may: r.May, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress}
+	d := redrive{o: o, q: q, may: r.May, rate: r.Rate, rows: o.o.Rows, done: &done, progress: r.Progress, action: r.Action}
 	if r.Rate > 0 {
 		d.rows = min(d.rows, r.Rate)
 	}
@@ -95,6 +98,7 @@ type redrive struct {
 	rows     int
 	done     *Redriven
 	progress func(Redriven)
+	action   string
 	// keep, when it is not nil, says which of the messages that were chosen are moved.
 	keep func([]store.Head) []store.Head
 
@@ -264,6 +268,9 @@ func bounded(heads []store.Head) []store.Head {
 
 // move moves those of the messages that are not in flight, in one transaction. LockAll is held.
 func (d *redrive) move(heads []store.Head) (moved int, err error) {
+	if err := d.there(); err != nil {
+		return 0, err
+	}
 	known := heads[:0]
 	for i := range heads {
 		// A message that a late settlement brought in sight since the sources were checked stays.
@@ -282,6 +289,14 @@ func (d *redrive) move(heads []store.Head) (moved int, err error) {
 	return len(held), nil
 }
 
+// there refuses to go on when one of the queues that were named has ended. LockAll is held.
+func (d *redrive) there() error {
+	if err := d.q.Gone(); err != nil || d.to == nil {
+		return err
+	}
+	return d.to.Gone()
+}
+
 // arrival is what comes to one queue in one step.
 type arrival struct {
 	first, last int64
@@ -297,7 +312,7 @@ func (d *redrive) moveHeld(held []store.Head) error {
 		if err != nil {
 			return err
 		}
-		change := store.Change{Move: make([]store.Move, 0, len(held))}
+		change := store.Change{Move: make([]store.Move, 0, len(held)), Note: undo.Note(d.action)}
 		arrivals := map[*backlog.Queue]*arrival{}
 		for i := range held {
 			h := &held[i]

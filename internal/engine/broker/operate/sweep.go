@@ -11,11 +11,17 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
 )
 
+// Left says when a deletion is left to Sweep that need not wait for the next round.
+func (o *Operator) Left() <-chan struct{} { return o.left }
+
 // Sweep takes one step in every queue in which something has to be deleted that nobody waits for: what outlived its
 // retention, and what is left of a purge. It returns the pause until the next round.
 func (o *Operator) Sweep() time.Duration {
 	ctx := o.o.Owner.Work()
 	pause := queue.ExpireEvery
+	if err := o.undo.Sweep(); err != nil && o.o.Owner.Refusal() == nil {
+		o.o.Log.Warn("cannot delete what can be undone no more", "error", fault.Detail(err))
+	}
 	queues := o.o.Book.All()
 	slices.SortFunc(queues, func(x, y *backlog.Queue) int { return int(x.ID - y.ID) })
 	for _, q := range queues {

@@ -187,6 +187,9 @@ func (k *Keeper) configure(ctx context.Context, queueName string, change func(s 
 		return err
 	}
 	defer unlock()
+	if err := q.Gone(); err != nil {
+		return err
+	}
 	settings := q.Settings()
 	change(&settings)
 	if settings == q.Settings() {

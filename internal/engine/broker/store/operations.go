@@ -64,6 +64,8 @@ type Head struct {
 	// "" for other messages.
 	Source int32
 	Reason string
+	// Retried is why the last delivery of its queue gave it back; zero for what was not tried there.
+	Retried Cause
 }
 
 // Cleared is what one step of ClearInbox did.
@@ -85,8 +87,9 @@ type Operations interface {
 	ListDue(ctx context.Context, queueID int32, after Due, upTo int64, limit int) ([]Head, error)
 	// Find returns those messages of a queue that were first accepted under one of the Seqs, in order of their own Seqs.
 	Find(ctx context.Context, queueID int32, accepted []int64) ([]Head, error)
-	// Bodies returns the bodies of messages of a queue by Seq; those that do not exist are absent.
-	Bodies(ctx context.Context, queueID int32, seqs []int64) (map[int64][]byte, error)
+	// Bodies returns the bodies of messages of a queue by Seq, at most the first bytes of each, 0 for all; those that do not
+	// exist are absent. No more is read than is returned.
+	Bodies(ctx context.Context, queueID int32, seqs []int64, bytes int) (map[int64][]byte, error)
 	// Configure stores the settings of a queue. Those of an unknown queue are skipped.
 	Configure(ctx context.Context, queueID int32, settings Settings) error
 	// ClearInbox deletes what SQL enqueued for a queue and no Drain has moved yet, among the next limit rows of the inbox

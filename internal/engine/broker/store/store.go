@@ -63,6 +63,14 @@ type Retry struct {
 	Failures  int16
 	Losses    int16
 	VisibleAt int64
+	Cause
+}
+
+// Cause is why a message was given back: how the batch ended, "" where that is not known, and a text for a person, valid UTF-8
+// without NUL. A message keeps that of its last retry until it moves.
+type Cause struct {
+	Outcome queue.Outcome
+	Reason  string
 }
 
 // Move takes a message to another queue under a new Seq, with failures and losses back at 0 and visible at once.
@@ -85,6 +93,11 @@ type Change struct {
 	Move   []Move
 	// Usage, if it is not nil, is the entry of the operation count that the change brings about.
 	Usage *Usage
+	// Note, if it is not nil, has what was deleted, retried and moved noted, to be undone. A change with Return or Forget has
+	// nothing else.
+	Note   *Note
+	Return []Return
+	Forget []Forget
 }
 
 // QueueInfo is a queue as the store knows it.
@@ -139,6 +152,8 @@ const CodeOwnershipLost = "ownership_lost"
 type Store interface {
 	Account
 	Operations
+	Removal
+	Undo
 	// Acquire makes the caller the owner, waiting for an earlier owner of the same database to let go until ctx ends. A store
 	// that is the owner already gives the ownership back first.
 	Acquire(ctx context.Context) (Ownership, error)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	gocmp "cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -83,13 +84,16 @@ func testBodies(t *testing.T, s *Subject) {
 	late := b.row(0, "\x00late")
 	late.VisibleAt = 7
 	check(t, s.Store.Append(t.Context(), []store.Row{late}, nil))
-	got, err := s.Store.Bodies(t.Context(), b.queues[0].ID, []int64{rows[2].Seq, late.Seq, rows[0].Seq, 1})
-	check(t, err)
-	want := map[int64][]byte{rows[0].Seq: rows[0].Body, rows[2].Seq: rows[2].Body, late.Seq: late.Body}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("bodies (-want +got):\n%s", diff)
+	for _, most := range []int{0, 3, 1_000} {
+		got, err := s.Store.Bodies(t.Context(), b.queues[0].ID, []int64{rows[2].Seq, late.Seq, rows[0].Seq, 1}, most)
+		check(t, err)
+		part := func(r *store.Row) []byte { return r.Body[:min(gocmp.Or(most, 1_000), len(r.Body))] }
+		want := map[int64][]byte{rows[0].Seq: part(&rows[0]), rows[2].Seq: part(&rows[2]), late.Seq: part(&late)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("bodies of at most %d bytes (-want +got):\n%s", most, diff)
+		}
 	}
-	if got, err := s.Store.Bodies(t.Context(), 999_999, []int64{1}); err != nil || len(got) != 0 {
+	if got, err := s.Store.Bodies(t.Context(), 999_999, []int64{1}, 0); err != nil || len(got) != 0 {
 		t.Errorf("bodies of no queue: %v, %v", got, err)
 	}
 }

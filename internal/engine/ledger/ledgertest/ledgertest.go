@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"GetOfNothing", testGetNothing},
 		{"LastOfEachQueue", testLast},
 		{"OfOneMessage", testOf},
+		{"SettledMessages", testSettled},
 		{"PruneByNumber", testPruneByNumber},
 		{"PruneByAge", testPruneByAge},
 		{"PruneOfNothing", testPruneNothing},
@@ -120,6 +121,7 @@ func full() ledger.Record {
 			{ID: queue.NewID(9, 79), Kind: ledger.Dead, Attempt: 101},
 			{ID: queue.NewID(9, 80), Kind: ledger.Dropped, Attempt: 300, Delay: time.Millisecond},
 		},
+		Acks: []queue.Acked{{ID: queue.NewID(1<<63|5, 1<<62), Attempt: 1}, {ID: queue.NewID(1<<63|5, 3), Attempt: 300}},
 		Lines: []ledger.Line{
 			{Time: time.UnixMilli(1_800_000_000_123), Level: "info", Text: "two\nlines, ü \"q\" <b> \u2028"},
 			{Time: time.UnixMilli(1_800_000_000_000), Text: "and 3 more"},
@@ -137,7 +139,7 @@ func testFields(t *testing.T, s ledger.Store) {
 		same(t, "record", &r, got)
 	}
 	brief := want
-	brief.Fates, brief.Lines = nil, nil
+	brief.Fates, brief.Acks, brief.Lines = nil, nil, nil
 	withoutStack := *want.Error
 	withoutStack.Stack = ""
 	brief.Error = &withoutStack

@@ -150,6 +150,9 @@ func shown(o *operations.Operation) client.Operation {
 		State: string(o.State), Looked: o.Looked, Matched: o.Matched, Done: o.Done, Skipped: o.Skipped, Author: o.Author, Created: o.Created.UTC(),
 		Error: o.Error,
 	}
+	if o.Done > 0 {
+		out.Undo = o.Action()
+	}
 	if out.Skipped == nil {
 		out.Skipped = map[string]int64{}
 	}

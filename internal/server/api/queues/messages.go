@@ -14,6 +14,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
+	"github.com/runlot/runlot/internal/engine/broker/undo"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/lines"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -26,25 +27,32 @@ func (c *calls) registerMessages() {
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: queuesPath + "/messages", Summary: "Look at the messages of a queue",
 		Description: "Looks and takes nothing: deliveries go on. A body is a JSON value, a text, or base64, as its encoding says. " +
-			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says.",
+			"With a filter the page has what matches it, in order of acceptance; it may be empty and not the last: next says. " +
+			"The state settled is for messages that left the queue, the last ones first, as far as the records of batches tell: without their bodies, " +
+			"and without those that were pulled, purged, deleted or moved by hand.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
-		State  string `query:"state" enum:"visible,delayed,in_flight" doc:"Only those of this state."`
+		State  string `query:"state" enum:"visible,delayed,in_flight,settled" doc:"Only those of this state."`
 		Filter string `query:"filter" maxLength:"2000" doc:"Only those that match: state:delayed age>5m attempts>=2 size>1k source:jobs reason:text body.user.id:42 \"text\" -term."`
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+
+		Preview int `query:"preview" minimum:"0" maximum:"131072" doc:"At most so many bytes of each body, 0 for all. One that is cut is a text or base64, and shorter than its size."`
 	},
 	) (*endpoint.Body[client.Messages], error) {
 		db, err := c.r.Open(ctx, &in.Path)
 		if err != nil {
 			return nil, err
 		}
-		if in.Filter != "" {
-			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit})
+		if in.State == wire.StateSettled {
+			return c.settled(ctx, &in.Path, in.Filter, in.Cursor, in.Limit)
 		}
-		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit})
+		if in.Filter != "" {
+			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
+		}
+		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +64,8 @@ func (c *calls) registerMessages() {
 	})
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-message", Method: http.MethodGet, Path: queuesPath + "/messages/{id}", Summary: "Look at one message",
-		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
+		Description: "Also at one that left the queue lately, as far as the records of batches tell: its state is settled, and its body is not kept.",
+		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
 
@@ -73,7 +82,7 @@ func (c *calls) registerMessages() {
 		}
 		m, err := db.Broker.Message(ctx, in.Queue, ids[0])
 		if err != nil {
-			return nil, err
+			return settledOne(ctx, &db, in.Queue, ids[0], err)
 		}
 		return endpoint.Answer(wire.Message(&m)), nil
 	})
@@ -83,10 +92,10 @@ func (c *calls) registerMessages() {
 			"dialects use the database, the stricter ones.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusCreated,
 	}, c.send)
-	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error)) {
+	choose := func(id, method, path, summary, event string, verb func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error)) {
 		endpoint.Call(c.d, access.Deploy, huma.Operation{
 			OperationID: id, Method: method, Path: queuesPath + path, Summary: summary, Tags: []string{tagMessages},
-			Description: "Messages that are being delivered are left alone.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
+			Description: "Messages that are being delivered are left alone. It can be undone for an hour, by the name that the answer has.", Metadata: map[string]any{endpoint.AnyApp: true}, DefaultStatus: http.StatusOK,
 		}, func(ctx context.Context, in *struct {
 			reach.Path
 
@@ -101,23 +110,30 @@ func (c *calls) registerMessages() {
 			if err != nil {
 				return nil, err
 			}
-			done, err := verb(ctx, db.Broker, in.Queue, ids)
+			action := undo.NewAction()
+			done, err := verb(ctx, db.Broker, in.Queue, ids, action)
 			if err != nil {
 				return nil, err
 			}
-			c.r.Changed(ctx, &in.Path, event, map[string]string{detailMessages: strconv.Itoa(done.Done)})
+			detail := map[string]string{detailMessages: strconv.Itoa(done.Done)}
+			if done.Done == 0 {
+				action = ""
+			} else {
+				detail[detailUndo] = action
+			}
+			c.r.Changed(ctx, &in.Path, event, detail)
 			return endpoint.Answer(client.Chosen{
-				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing),
+				Done: done.Done, InFlight: wire.Texts(done.InFlight), Unchanged: wire.Texts(done.Unchanged), Missing: wire.Texts(done.Missing), Undo: action,
 			}), nil
 		})
 	}
 	choose("delete-messages", http.MethodDelete, "/messages", "Delete messages", eventDeleted,
-		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.Delete(ctx, queueName, ids)
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error) {
+			return b.Delete(ctx, queueName, ids, action)
 		})
 	choose("retry-messages", http.MethodPost, "/messages/retry", "Make delayed messages visible now", eventRetried,
-		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID) (operate.Chosen, error) {
-			return b.RetryNow(ctx, queueName, ids)
+		func(ctx context.Context, b *broker.Broker, queueName string, ids []queue.ID, action string) (operate.Chosen, error) {
+			return b.RetryNow(ctx, queueName, ids, action)
 		})
 	c.registerSearch()
 	c.registerLong()
@@ -175,7 +191,7 @@ func (c *calls) registerLong() {
 	endpoint.Call(c.d, access.Deploy, huma.Operation{
 		OperationID: "redrive-queue", Method: http.MethodPost, Path: queuesPath + "/redrive", Summary: "Move dead letters back",
 		Description: shape + "It stops between two steps when the caller goes away: what was moved stays moved, and the rest stays. " +
-			"With an edit it moves that one message with another body, as a new message.",
+			"With an edit it moves that one message with another body, as a new message, which cannot be undone.",
 		Tags: []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
@@ -188,7 +204,7 @@ func (c *calls) registerLong() {
 			return nil, err
 		}
 		token := endpoint.Caller(ctx)
-		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate}
+		o := operate.RedriveOptions{To: in.Body.To, Rate: in.Body.Rate, Action: undo.NewAction()}
 		if token.App != "" {
 			o.May = func(queueName string) bool { return c.r.Opens(token, in.Database, queueName) }
 		}
@@ -201,7 +217,11 @@ func (c *calls) registerLong() {
 		return c.stream(&in.Path, eventRedriven, func(ctx context.Context, progress func(client.Progress)) (client.Progress, error) {
 			o.Progress = func(r operate.Redriven) { progress(redriven(r)) }
 			done, err := db.Broker.Redrive(ctx, in.Queue, o)
-			return redriven(done), err
+			p := redriven(done)
+			if p.Messages > 0 {
+				p.Undo = o.Action
+			}
+			return p, err
 		}), nil
 	})
 }
@@ -225,6 +245,9 @@ func (c *calls) stream(p *reach.Path, event string, work lines.Work) *huma.Strea
 			}
 			if done.ID != "" {
 				detail["edited"] = done.ID
+			}
+			if done.Undo != "" {
+				detail[detailUndo] = done.Undo
 			}
 			c.r.Changed(ctx, p, event, detail)
 		}

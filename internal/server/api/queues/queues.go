@@ -53,6 +53,8 @@ const (
 
 	// detailMessages is how many messages an event is about.
 	detailMessages = "messages"
+	// detailUndo is the name under which it can be undone.
+	detailUndo = "undo"
 )
 
 // answerTime is how long a list waits for each database.
@@ -104,6 +106,17 @@ func (c *calls) registerQueues() {
 		return endpoint.Answer(q), nil
 	})
 	c.registerSettings()
+	endpoint.Call(c.d, access.Deploy, huma.Operation{
+		OperationID: "delete-queue", Method: http.MethodDelete, Path: queuesPath, Summary: "Delete a queue", Tags: []string{tagQueues},
+		Description: "It goes with all that it holds: messages, settings and history. One that a running app names is refused.",
+	}, func(ctx context.Context, in *reach.Path) (*endpoint.Body[client.DeletedQueue], error) {
+		gone, err := c.r.Remover.RemoveQueue(ctx, in.Database, in.Queue)
+		if err != nil {
+			return nil, err
+		}
+		c.r.Changed(ctx, in, deploy.EventQueueDeleted, map[string]string{detailMessages: strconv.FormatInt(gone.Messages, 10)})
+		return endpoint.Answer(client.DeletedQueue{Messages: gone.Messages, Bytes: gone.Bytes}), nil
+	})
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: "/v1/databases/{database}/usage", Summary: "Show the operations of a database",
 		Tags: []string{tagQueues}, Metadata: map[string]any{endpoint.AnyApp: true},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
-	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/server/api/endpoint"
 	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/api/wire"
@@ -71,7 +69,7 @@ func (c *calls) registerSearch() {
 	})
 	endpoint.Call(c.d, access.Read, huma.Operation{
 		OperationID: "get-message-history", Method: http.MethodGet, Path: queuesPath + "/messages/{id}/history", Summary: "Show what is recorded of a message",
-		Description: "The batches in which it was delivered and not simply acked, also of one that the queue does not hold any more, and what is not recorded.",
+		Description: "The batches in which it was delivered, also of one that the queue does not hold any more, and what is not recorded.",
 		Tags:        []string{tagMessages}, Metadata: map[string]any{endpoint.AnyApp: true},
 	}, func(ctx context.Context, in *struct {
 		reach.Path
@@ -111,9 +109,9 @@ func (c *calls) history(ctx context.Context, p *reach.Path, db *reach.Database, 
 		}
 	}
 	m, err := db.Broker.Message(ctx, p.Queue, id)
+	gone := fault.KindOf(err) == fault.NotFound
 	switch {
-	case fault.KindOf(err) == fault.NotFound:
-		h.Missing = append(h.Missing, "how it left the queue, if it was acked, deleted or moved by hand")
+	case gone:
 	case err != nil:
 		return h, err
 	case m.State == look.InFlight:
@@ -124,12 +122,18 @@ func (c *calls) history(ctx context.Context, p *reach.Path, db *reach.Database, 
 	}
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !c.r.Opens(endpoint.Caller(ctx), p.Database, name) })
-	records, err := db.Records.Of(ctx, names, id, time.UnixMilli(id.Seq()>>store.SeqBits))
+	records, err := db.Records.Of(ctx, names, id, acceptedAt(id))
 	if err != nil {
 		return h, err
 	}
 	for i := range records {
-		h.Items = append(h.Items, wire.Batch(p.Database, &records[i]))
+		b := wire.Batch(p.Database, &records[i])
+		b.Fates, b.Acks = append(b.Fates, b.Acks...), nil
+		h.Items = append(h.Items, b)
+		gone = gone && (b.Queue != p.Queue || len(records[i].Settled()) == 0)
+	}
+	if gone {
+		h.Missing = append(h.Missing, "how it left the queue, as when it was pulled, deleted or moved by hand")
 	}
 	h.Missing = append(h.Missing, "batches of more than "+span.Text(queue.RecordAge)+" ago, or before the last 10,000 of a queue")
 	if len(records) == queue.HistoryRecords {

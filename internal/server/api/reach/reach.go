@@ -10,6 +10,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/broker"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/series"
@@ -26,6 +27,13 @@ type Queues interface {
 	Series(database string) *series.Recorder
 	// Manifests are those of the versions that run, by name of the app.
 	Manifests() []*app.Manifest
+}
+
+// Remover deletes queues.
+type Remover interface {
+	// RemoveQueue deletes a queue that nobody uses, with all that it holds, and returns what that was. Faults: NotFound
+	// (queue.CodeQueueNotFound); Conflict, naming who uses it; Unavailable.
+	RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error)
 }
 
 // Database is the queues of a database and the records of their batches.
@@ -47,7 +55,8 @@ type Path struct {
 
 // Reach is the way of calls to queues.
 type Reach struct {
-	Queues Queues
+	Queues  Queues
+	Remover Remover
 	// Events is nil where no events are kept.
 	Events Events
 	Log    *slog.Logger

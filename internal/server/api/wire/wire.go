@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/delivery"
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -69,9 +70,29 @@ func Message(m *operate.Message) client.Message {
 		ID: m.ID.String(), State: string(m.State), Attempts: m.Attempts, Losses: m.Losses, Sent: m.SentAt.UTC(), Visible: m.VisibleAt.UTC(),
 		Format: m.Format.String(), Size: m.Size, Source: m.Source, Reason: m.Reason,
 	}
-	out.Leased = moment(m.LeasedAt)
-	out.Encoding, out.Body = encode(m.Format, m.Body)
+	out.Leased, out.Wait = moment(m.LeasedAt), wait(m)
+	if h := m.Holder; h != nil {
+		out.Lease = &delivery.Lease{App: h.App, Version: h.Version, Delivery: h.Delivery, Messages: m.Batch, Until: h.Until.UTC()}
+	}
+	out.Encoding, out.Body = encode(m.Format, whole(m))
 	return out
+}
+
+// whole is a body without the character that was cut at its end, where only its beginning was read.
+func whole(m *operate.Message) []byte {
+	b := m.Body
+	if len(b) == m.Size || m.Format != queue.JSON && m.Format != queue.Text {
+		return b
+	}
+	for cut := len(b); cut > 0 && cut > len(b)-utf8.UTFMax; cut-- {
+		if utf8.RuneStart(b[cut-1]) {
+			if !utf8.FullRune(b[cut-1:]) {
+				return b[:cut-1]
+			}
+			break
+		}
+	}
+	return b
 }
 
 // encode shows a body in the way that reads best: what was sent as JSON or as text as it is, unless it is none.
@@ -180,6 +201,9 @@ func Batch(database string, r *ledger.Record) client.Batch {
 	for i := range r.Fates {
 		f := &r.Fates[i]
 		b.Fates = append(b.Fates, client.Fate{ID: f.ID.String(), Kind: string(f.Kind), Attempt: f.Attempt, DelaySeconds: f.Delay.Seconds()})
+	}
+	for _, a := range r.Acks {
+		b.Acks = append(b.Acks, client.Fate{ID: a.ID.String(), Kind: string(ledger.Acked), Attempt: a.Attempt})
 	}
 	for i := range r.Lines {
 		b.Lines = append(b.Lines, client.LogLine{Time: r.Lines[i].Time.UTC(), Level: r.Lines[i].Level, Text: r.Lines[i].Text})

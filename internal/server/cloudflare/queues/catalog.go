@@ -133,9 +133,11 @@ type target struct {
 	apps   []*app.Manifest
 }
 
-// target finds the queue of a call by its id, for a token that opens it.
-func (s *service) target(c *wire.Call) (*target, error) {
-	given := c.PathValue("queue")
+// target finds the queue of a call, for a token that opens it.
+func (s *service) target(c *wire.Call) (*target, error) { return s.find(c, c.PathValue("queue")) }
+
+// find finds a queue by its id.
+func (s *service) find(c *wire.Call, given string) (*target, error) {
 	found, ok := s.known(given)
 	if !ok {
 		if _, err := s.read(c.Context()); err != nil {

@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -202,8 +203,8 @@ func (in *consumerRequest) read(p place) (*queue.Consumer, error) {
 	return c, nil
 }
 
-// heldBy says who consumes a queue already.
-func heldBy(t *target, one *consumer) error {
+// heldBy says who consumes a queue already, and which script cannot do so too; "" is none.
+func heldBy(t *target, one *consumer, asking string) error {
 	what := "a consumer over HTTP already"
 	switch {
 	case one.script != "" && one.Pull:
@@ -211,13 +212,16 @@ func heldBy(t *target, one *consumer) error {
 	case one.script != "":
 		what = "a consumer already: the script " + one.script
 	}
+	if asking != "" && asking != one.script {
+		what += ", and " + asking + " cannot consume it too"
+	}
 	return fault.New(fault.Conflict, wire.CodeConsumerExists, "the queue %s has %s", t.name, what).WithHint("a queue has one consumer; remove that one first")
 }
 
 func (s *service) addConsumer(w http.ResponseWriter, c *wire.Call) error {
-	return s.consume(w, c, func(t *target, now *consumer) error {
+	return s.consume(w, c, func(t *target, now *consumer, asking string) error {
 		if now != nil {
-			return heldBy(t, now)
+			return heldBy(t, now, asking)
 		}
 		return nil
 	})
@@ -225,16 +229,16 @@ func (s *service) addConsumer(w http.ResponseWriter, c *wire.Call) error {
 
 // setConsumer changes a consumer, with defaults for what is left out, or makes it.
 func (s *service) setConsumer(w http.ResponseWriter, c *wire.Call) error {
-	return s.consume(w, c, func(t *target, now *consumer) error {
+	return s.consume(w, c, func(t *target, now *consumer, asking string) error {
 		if now != nil && now.id(t.place) != c.PathValue("consumer") {
-			return heldBy(t, now)
+			return heldBy(t, now, asking)
 		}
 		return nil
 	})
 }
 
 // consume gives a queue a consumer, if that is allowed beside the one that it has.
-func (s *service) consume(w http.ResponseWriter, c *wire.Call, allowed func(t *target, now *consumer) error) error {
+func (s *service) consume(w http.ResponseWriter, c *wire.Call, allowed func(t *target, now *consumer, asking string) error) error {
 	t, err := s.target(c)
 	if err != nil {
 		return err
@@ -248,7 +252,7 @@ func (s *service) consume(w http.ResponseWriter, c *wire.Call, allowed func(t *t
 		return err
 	}
 	now := consumerOf(t.place, &kept, t.apps)
-	if err := allowed(t, now); err != nil {
+	if err := allowed(t, now, cmp.Or(in.ScriptName, in.Script)); err != nil {
 		return err
 	}
 	one, err := in.read(t.place)
@@ -279,7 +283,7 @@ func (s *service) consume(w http.ResponseWriter, c *wire.Call, allowed func(t *t
 // consumePull gives a queue a consumer over HTTP. Its dead-letter queue is made when there is none.
 func (s *service) consumePull(c *wire.Call, t *target, now *consumer, one *queue.Consumer) error {
 	if now != nil && (now.script != "" || !now.Pull) {
-		return heldBy(t, now)
+		return heldBy(t, now, "")
 	}
 	if one.DeadLetterQueue != "" {
 		if err := t.broker.Declare(c.Context(), []string{one.DeadLetterQueue}); err != nil {

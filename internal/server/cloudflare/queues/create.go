@@ -2,6 +2,7 @@ package queues
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/runlot/runlot/internal/core/app"
@@ -52,12 +53,30 @@ func (s *service) create(w http.ResponseWriter, c *wire.Call) error {
 	return s.show(w, c, t)
 }
 
-// remove refuses: a queue is a row that others may write to at any time.
-func (s *service) remove(_ http.ResponseWriter, c *wire.Call) error {
+// remove deletes a queue with all that it holds, and its consumer over HTTP with it. A token for one app deletes none.
+func (s *service) remove(w http.ResponseWriter, c *wire.Call) error {
+	if err := c.Token.Allow(access.Deploy, ""); err != nil {
+		return err
+	}
 	t, err := s.target(c)
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Invalid, "queue_delete", "a queue cannot be deleted in this release: %s stays", t.name).
-		WithHint("`wrangler queues purge %s` empties it; an empty queue costs nothing", t.name)
+	gone, err := s.o.Queues.RemoveQueue(wire.Finished(c), t.database, t.name)
+	if err != nil {
+		return err
+	}
+	t.puller.Close(t.name)
+	s.forget(t.place)
+	s.changed(c, t, deploy.EventQueueDeleted, map[string]string{"messages": strconv.FormatInt(gone.Messages, 10)})
+	wire.Answer(w, nil)
+	return nil
+}
+
+// forget drops what is known of a queue that is gone.
+func (s *service) forget(p place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ids, p.id())
+	delete(s.purges, p)
 }

@@ -193,7 +193,7 @@ func (s *service) purgeMessages(w http.ResponseWriter, c *wire.Call) error {
 		}
 		ids = append(ids, one)
 	}
-	done, err := t.broker.Delete(c.Context(), t.name, ids)
+	done, err := t.broker.Delete(c.Context(), t.name, ids, "")
 	if err != nil {
 		return err
 	}

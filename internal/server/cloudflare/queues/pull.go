@@ -42,6 +42,18 @@ func (in *pullRequest) read(c *consumer) (r pull.Request, err error) {
 	return r, err
 }
 
+// pulledMessage is a message that is leased.
+type pulledMessage struct {
+	ID        string `json:"id"`
+	Body      string `json:"body"`
+	Attempts  int    `json:"attempts"`
+	Timestamp int64  `json:"timestamp_ms"`
+	Lease     string `json:"lease_id"`
+	Metadata  struct {
+		ContentType string `json:"CF-Content-Type"`
+	} `json:"metadata"`
+}
+
 // pull leases messages.
 func (s *service) pull(w http.ResponseWriter, c *wire.Call) error {
 	t, err := s.target(c)
@@ -62,7 +74,7 @@ func (s *service) pull(w http.ResponseWriter, c *wire.Call) error {
 		return fault.New(fault.Invalid, "pull_consumer_missing", "the queue %s has no consumer over HTTP", t.name).
 			WithHint("give it one with `wrangler queues consumer http add %s`", t.name)
 	case !now.Pull:
-		return heldBy(t, now)
+		return heldBy(t, now, "")
 	case !kept.PausedAt.IsZero():
 		return fault.New(fault.Conflict, wire.CodePaused, "queue_delivery_paused: the delivery of the queue %s is paused", t.name).
 			WithHint("go on with `wrangler queues resume-delivery %s`", t.name)
@@ -79,13 +91,13 @@ func (s *service) pull(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	messages := make([]map[string]any, len(list))
+	messages := make([]pulledMessage, len(list))
 	for i := range list {
 		one := &list[i]
-		messages[i] = map[string]any{
-			"id": one.ID.String(), "body": encode(one.Format, one.Body), "attempts": one.Attempts(), "timestamp_ms": one.SentAt.UnixMilli(),
-			"lease_id": one.Lease, "metadata": metadata(one.Format),
+		messages[i] = pulledMessage{
+			ID: one.ID.String(), Body: encode(one.Format, one.Body), Attempts: one.Attempts(), Timestamp: one.SentAt.UnixMilli(), Lease: one.Lease,
 		}
+		messages[i].Metadata.ContentType = one.Format.String()
 	}
 	wire.Answer(w, map[string]any{
 		"message_backlog_count": m.Count, "messages": messages, "metadata": map[string]any{"metrics": wireMetrics(&m)},

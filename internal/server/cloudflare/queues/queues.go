@@ -17,6 +17,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/operate"
 	"github.com/runlot/runlot/internal/engine/broker/settings"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/pull"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
@@ -31,6 +32,9 @@ type Queues interface {
 	Database(ctx context.Context, name string) (Database, error)
 	// Manifests are those of the versions that run.
 	Manifests() []*app.Manifest
+	// RemoveQueue deletes a queue that nobody uses, with all that it holds, and returns what that was. Faults: NotFound
+	// (queue.CodeQueueNotFound); Conflict, naming who uses it; Unavailable.
+	RemoveQueue(ctx context.Context, database, queueName string) (store.Count, error)
 }
 
 // Database is the queues of a database, and what hands their messages out over HTTP.
@@ -70,8 +74,8 @@ const (
 	queuePath  = queuesPath + "/{queue}"
 )
 
-// Register adds the calls to a router, and returns what finds queues for others.
-func Register(r *wire.Router, o Options) Finder {
+// Register adds the calls to a router, and returns what finds the queues that they know.
+func Register(r *wire.Router, o Options) *Finder {
 	s := &service{o: o, ids: map[string]place{}, purges: map[place]time.Time{}}
 	r.Handle("GET "+queuesPath, access.Read, s.list)
 	r.Handle("POST "+queuesPath, access.Deploy, s.create)
@@ -93,7 +97,7 @@ func Register(r *wire.Router, o Options) Finder {
 	r.Handle("POST "+queuePath+"/messages/ack", access.Deploy, s.ack)
 	r.Handle("POST "+queuePath+"/messages/peek", access.Read, s.peek)
 	r.Handle("POST "+queuePath+"/messages/purge", access.Deploy, s.purgeMessages)
-	return Finder{s}
+	return &Finder{s}
 }
 
 // changed records what was done to a queue.

@@ -20,7 +20,7 @@ func (s *service) consumeWorker(c *wire.Call, t *target, now *consumer, in *cons
 	case script == "":
 		return fault.New(fault.Invalid, "10026", "a consumer of the type %s names its script", typeWorker).WithHint("send script_name")
 	case now != nil && (now.Pull || now.script != script):
-		return heldBy(t, now)
+		return heldBy(t, now, script)
 	}
 	return s.revise(c, t, script, "consumer of "+t.name+" set through the API", func(m *app.Manifest) error {
 		if m.Database != "" && m.Database != t.database {

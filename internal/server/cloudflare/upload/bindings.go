@@ -80,8 +80,8 @@ func Bindings(m *app.Manifest) []map[string]any {
 	return list
 }
 
-// secretBindings are secrets in the same shape, without their values.
-func secretBindings(secrets []deploy.Secret) []map[string]any {
+// SecretBindings are secrets in the same shape, without their values.
+func SecretBindings(secrets []deploy.Secret) []map[string]any {
 	list := make([]map[string]any, len(secrets))
 	for i := range secrets {
 		list[i] = map[string]any{"type": typeSecret, "name": secrets[i].Name}
@@ -105,8 +105,9 @@ type declaration struct {
 	} `json:"queues"`
 
 	database string
-	secrets  map[string]string
-	objects  []app.ObjectBinding
+	// secrets are those that change; nil deletes one.
+	secrets map[string]*string
+	objects []app.ObjectBinding
 }
 
 // declare makes a declaration of the metadata. base is the version that it comes after, nil for the first, and secrets are
@@ -116,10 +117,10 @@ func declare(name string, about *metadata, base *app.Manifest, secrets []deploy.
 		return nil, missing("static assets")
 	}
 	d := &declaration{
-		Name: name, Main: about.main(), Date: about.Date, Flags: about.Flags, Vars: map[string]json.RawMessage{}, secrets: map[string]string{},
+		Name: name, Main: about.main(), Date: about.Date, Flags: about.Flags, Vars: map[string]json.RawMessage{}, secrets: map[string]*string{},
 		database: app.DefaultDatabase,
 	}
-	kept := secretBindings(secrets)
+	kept := SecretBindings(secrets)
 	if base != nil {
 		kept = append(kept, Bindings(base)...)
 		if base.Database != "" {
@@ -138,6 +139,13 @@ func declare(name string, about *metadata, base *app.Manifest, secrets []deploy.
 		}
 		if err := d.add(b); err != nil {
 			return nil, err
+		}
+	}
+	if about.onlySecrets() {
+		for i := range secrets {
+			if !given[secrets[i].Name] {
+				d.secrets[secrets[i].Name] = nil
+			}
 		}
 	}
 	for _, b := range kept {
@@ -175,7 +183,7 @@ func (d *declaration) add(b *binding) error {
 			return nil // a secret that stays as it is
 		}
 		if b.Type == typeSecret {
-			d.secrets[b.Name] = *b.Text
+			d.secrets[b.Name] = b.Text
 			return nil
 		}
 		text, err := json.Marshal(*b.Text)

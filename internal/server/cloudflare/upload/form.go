@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/runlot/runlot/internal/core/app"
@@ -33,6 +34,12 @@ func (m *metadata) main() string {
 		return m.BodyPart
 	}
 	return m.MainModule
+}
+
+// onlySecrets reports whether the script is to have no other secrets than those among the bindings. As a rule secrets stay:
+// a deployment names none. Clients that delete one keep the other kind of secret, and name the secrets that stay.
+func (m *metadata) onlySecrets() bool {
+	return slices.Contains(m.Keep, "secret_key") && !slices.Contains(m.Keep, typeSecret)
 }
 
 // kinds are the content types of modules.

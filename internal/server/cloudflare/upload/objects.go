@@ -1,7 +1,6 @@
 package upload
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/runlot/runlot/internal/core/app"
@@ -62,7 +61,7 @@ func objects(before *app.Manifest, bindings []app.ObjectBinding, next *migration
 	return o, nil
 }
 
-// apply applies the steps. Of several, only the last one's tag is told: the others are numbered.
+// apply applies the steps. Of several, only the last one's tag is told: the others have none.
 func (n *migrations) apply(o *app.Objects) error {
 	for i := range n.Steps {
 		step := &n.Steps[i]
@@ -89,9 +88,9 @@ func (n *migrations) apply(o *app.Objects) error {
 				return err
 			}
 		}
-		tag := n.NewTag
-		if left := len(n.Steps) - 1 - i; left > 0 {
-			tag = fmt.Sprintf("%s, %d before", n.NewTag, left)
+		tag := ""
+		if i == len(n.Steps)-1 {
+			tag = n.NewTag
 		}
 		o.Migrations = append(o.Migrations, tag)
 	}

@@ -34,7 +34,7 @@ func (s *service) settings(w http.ResponseWriter, c *wire.Call) error {
 		return err
 	}
 	wire.Answer(w, map[string]any{
-		"migration_tag": MigrationTag(v.Manifest), "bindings": append(Bindings(v.Manifest), secretBindings(secrets)...), "compatibility_date": v.Manifest.CompatibilityDate,
+		"migration_tag": MigrationTag(v.Manifest), "bindings": append(Bindings(v.Manifest), SecretBindings(secrets)...), "compatibility_date": v.Manifest.CompatibilityDate,
 		"compatibility_flags": append([]string{}, v.Manifest.CompatibilityFlags...),
 	})
 	return nil
@@ -71,14 +71,14 @@ func (s *service) patchSettings(w http.ResponseWriter, c *wire.Call) error {
 				WithHint("add it to the configuration and deploy")
 		}
 	}
+	change := map[string]*string{}
 	for i := range in.Bindings {
-		b := &in.Bindings[i]
-		if b.Type != typeSecret || b.Text == nil {
-			continue
+		if b := &in.Bindings[i]; b.Type == typeSecret && b.Text != nil {
+			change[b.Name] = b.Text
 		}
-		if err := s.o.Deploy.PutSecret(wire.Finished(c), v.App, b.Name, *b.Text, c.Token.Name); err != nil {
-			return err
-		}
+	}
+	if err := s.o.Deploy.ChangeSecrets(wire.Finished(c), v.App, change, c.Token.Name); err != nil {
+		return err
 	}
 	wire.Answer(w, nil)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -44,6 +43,7 @@ func Register(r *wire.Router, o Options) {
 	r.HandleLarge("PATCH "+script+"/settings", access.Deploy, queue.MaxUpload, s.patchSettings)
 	r.Handle("GET "+script+"/script-settings", access.Read, s.known(map[string]any{"logpush": false, "tail_consumers": nil}))
 	r.Handle("PATCH "+script+"/script-settings", access.Deploy, s.known(map[string]any{}))
+	s.registerVersions(r)
 	r.Handle("GET "+script+"/schedules", access.Read, s.schedules)
 	r.Handle("PUT "+script+"/schedules", access.Deploy, s.setSchedules)
 	r.Handle("GET "+wire.Account+"/workers/subdomain", access.Read, func(w http.ResponseWriter, _ *wire.Call) error {
@@ -79,15 +79,10 @@ func (s *service) base(ctx context.Context, name string) (*deploy.Version, error
 	if err != nil {
 		return nil, err
 	}
-	id := one.Live
-	if id == "" {
-		newest, err := s.o.Versions.Versions(ctx, name, 0, 1)
-		if err != nil || len(newest) == 0 {
-			return nil, err
-		}
-		id = newest[0].ID
+	if one.Live == "" {
+		return s.newest(ctx, name)
 	}
-	return s.o.Versions.Version(ctx, name, id)
+	return s.o.Versions.Version(ctx, name, one.Live)
 }
 
 // stored is a new version, and the milliseconds that it took to start it for a look at its handlers.
@@ -108,17 +103,21 @@ func (s *service) store(c *wire.Call) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	var before *app.Manifest
-	if base != nil {
-		before = base.Manifest
+	newest, err := s.newest(c.Context(), name)
+	if err != nil {
+		return nil, err
 	}
-	var secrets []deploy.Secret
-	if base != nil {
+	// What stays as it is stays as in the version that was uploaded last; consumers, crons and migrations go on behind the live one.
+	var before, last *app.Manifest
+	var secrets, changed []deploy.Secret
+	if base != nil && newest != nil {
+		before, last, changed = base.Manifest, newest.Manifest, newest.Secrets
 		if secrets, err = s.o.Deploy.Secrets(c.Context(), name); err != nil {
 			return nil, err
 		}
+		secrets = deploy.Overlay(secrets, changed)
 	}
-	d, err := declare(name, about, before, secrets)
+	d, err := declare(name, about, last, secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -126,23 +125,31 @@ func (s *service) store(c *wire.Call) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.DurableObjects, err = objects(before, d.objects, about.Migrations); err != nil {
+	stores := before
+	if last != nil && about.Migrations == nil && last.Follows(before) == nil {
+		stores = last
+	}
+	if m.DurableObjects, err = objects(stores, d.objects, about.Migrations); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	uploaded, err := s.o.Deploy.Add(wire.Finished(c), &deploy.Upload{
 		Manifest: m, Bundle: bundle, ConfigFile: configFile, Author: c.Token.Name, Message: cmp.Or(about.Notes["workers/message"], about.Notes["workers/tag"]),
+		Open: true, Secrets: d.secrets, Inherited: changed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(began).Milliseconds()
-	for _, secret := range slices.Sorted(maps.Keys(d.secrets)) {
-		if err := s.o.Deploy.PutSecret(wire.Finished(c), name, secret, d.secrets[secret], c.Token.Name); err != nil {
-			return nil, err
-		}
+	return &stored{uploaded.Version, time.Since(began).Milliseconds()}, nil
+}
+
+// newest is the version that was uploaded last, nil where there is none.
+func (s *service) newest(ctx context.Context, name string) (*deploy.Version, error) {
+	list, err := s.o.Versions.Versions(ctx, name, 0, 1)
+	if err != nil || len(list) == 0 {
+		return nil, err
 	}
-	return &stored{uploaded.Version, took}, nil
+	return s.o.Versions.Version(ctx, name, list[0].ID)
 }
 
 // manifest is what a declaration comes to. Consumers and crons are no part of an upload, and set by calls of their own: those

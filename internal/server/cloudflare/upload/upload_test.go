@@ -80,8 +80,17 @@ func TestDeclare(t *testing.T) {
 	if diff := cmp.Diff(map[string]json.RawMessage{"A": json.RawMessage(`"2"`), "B": json.RawMessage(`null`)}, d.Vars); diff != "" {
 		t.Errorf("vars (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"NEW": "s"}, d.secrets); diff != "" || d.database != "own" {
+	value := "s"
+	if diff := cmp.Diff(map[string]*string{"NEW": &value}, d.secrets); diff != "" || d.database != "own" {
 		t.Errorf("secrets (-want +got):\n%s%s", diff, d.database)
+	}
+	// One secret goes by naming those that stay, and the other kind.
+	d, err = declare("shop", parse(`{"keep_bindings":["secret_key"],"bindings":[{"type":"inherit","name":"KEY"}]}`), before, append(secrets, deploy.Secret{Name: "OLD"}))
+	if err != nil {
+		t.Fatal(text(err))
+	}
+	if diff := cmp.Diff(map[string]*string{"OLD": nil}, d.secrets); diff != "" {
+		t.Errorf("secrets (-want +got):\n%s", diff)
 	}
 	for want, about := range map[string]string{
 		"the script has none of the name": `{"bindings":[{"type":"inherit","name":"NONE"}]}`,
@@ -115,10 +124,17 @@ func TestObjects(t *testing.T) {
 		t.Fatal(text(err))
 	}
 	want := &app.Objects{
-		Bindings: bound, Classes: []app.ObjectClass{{Class: "A", Key: "Old", SQL: true}}, Migrations: []string{"v2, 1 before", "v2", "v3"}, Deleted: []string{"B"},
+		Bindings: bound, Classes: []app.ObjectClass{{Class: "A", Key: "Old", SQL: true}}, Migrations: []string{"", "v2", "v3"}, Deleted: []string{"B"},
 	}
 	if diff := cmp.Diff(want, two); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	// A configuration that names them all goes on behind it, and one that names others does not.
+	for third, ok := range map[string]bool{"v3": true, "other": false} {
+		whole := &app.Manifest{DurableObjects: &app.Objects{Migrations: []string{"v1", "v2", third}}}
+		if err := whole.Follows(&app.Manifest{DurableObjects: two}); (err == nil) != ok {
+			t.Errorf("%s behind %q: %v", third, two.Migrations, err)
+		}
 	}
 	if len(one.Classes) != 2 {
 		t.Errorf("the version before has changed: %+v", one)

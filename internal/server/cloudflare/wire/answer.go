@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/subscribe"
 )
 
 // Codes of faults that have a code of Cloudflare's by being one.
@@ -45,14 +46,16 @@ const (
 	codeOther          = 10001
 	codeUnknownPath    = 7003
 	codeStart          = 10021 // code that does not start
+	codeInUse          = 10064 // a script that is in use; of a queue it is nowhere written what Cloudflare says
 )
 
 // numbers are the codes of Cloudflare for faults whose code is none.
 var numbers = map[string]int{
 	access.CodeUnauthenticated: codeAuthentication, access.CodeForbidden: codeAuthentication,
-	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, CodeService: 10090,
+	deploy.CodeAppUnknown: 10007, deploy.CodeVersionUnknown: 10007, deploy.CodeSecretUnknown: 10007, subscribe.CodeUnknown: 10007, CodeService: 10090,
 	"worker_threw": codeStart, "worker_syntax": codeStart, "worker_module": codeStart, "worker_handler": codeStart, "worker_await": codeStart,
 	queue.CodeStorageFull: 10251, queue.CodeOperationsCap: 10253, CodePaused: 10252, "queue_handler_missing": 11001, "consumer_exists": 11004,
+	"queue_used": codeInUse, "queue_fed": codeInUse, "queue_busy": codeInUse,
 }
 
 // problem is an error in an envelope.

@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -141,10 +142,11 @@ func Value[T any](text []byte) (*T, error) {
 	if len(text) == 0 {
 		return &value, nil
 	}
-	if !json.Valid(text) {
+	err := json.Unmarshal(text, &value)
+	if _, malformed := errors.AsType[*json.SyntaxError](err); malformed {
 		return nil, fault.New(fault.Invalid, queue.CodeBodyMalformed, "the body is no JSON")
 	}
-	if err := json.Unmarshal(text, &value); err != nil {
+	if err != nil {
 		return nil, fault.New(fault.Invalid, queue.CodeBodyInvalid, "the body is not the JSON that this call takes").WithCause(err)
 	}
 	return &value, nil

@@ -56,7 +56,8 @@ func Of(series *client.Series) []Chart {
 		draw(series, "rates", "Messages a second", "", []measure{
 			{"in", func(p *client.SeriesPoint) *float64 { return rate(p.Sent + p.Arrived) }},
 			{"out", func(p *client.SeriesPoint) *float64 { return rate(p.Left) }},
-			{"tried again", func(p *client.SeriesPoint) *float64 { return rate(p.Retried + p.Dead + p.Dropped) }},
+			// A delivery has failed when its message was to be tried again, or had no retry left.
+			{"failed", func(p *client.SeriesPoint) *float64 { return rate(p.Retried + p.Dead + p.Dropped) }},
 		}),
 		draw(series, "handler", "Time of a handler call", "ms", []measure{
 			{"p50", handler(func(h *client.HandlerTimes) float64 { return h.P50Milliseconds })},

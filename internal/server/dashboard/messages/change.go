@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
@@ -47,6 +48,7 @@ const (
 	verbRedrive = "redrive"
 	verbDelete  = "delete"
 	verbRetry   = "retry"
+	verbRemove  = "remove"
 )
 
 // kinds are those of operations, by verb.
@@ -56,7 +58,7 @@ var kinds = map[string]string{verbRedrive: "redrive", verbDelete: "delete", verb
 type ask struct{ Title, Path, ID string }
 
 // asks are the buttons of a list.
-func (v *View) asks(filter string, dead bool) []ask {
+func (v *View) asks(filter string, q *client.Queue) []ask {
 	if !v.May {
 		return nil
 	}
@@ -65,11 +67,14 @@ func (v *View) asks(filter string, dead bool) []ask {
 		of = "all that match"
 	}
 	list := []ask{{Title: "Send a message", ID: verbSend}, {Title: "Retry " + of + " now", ID: verbRetry}}
-	if dead {
+	if len(q.DeadLettersOf) > 0 {
 		list = append(list, ask{Title: "Redrive " + of, ID: verbRedrive})
 	}
 	if filter == "" {
 		list = append(list, ask{Title: "Purge", ID: verbPurge})
+		if unnamed(q) {
+			list = append(list, ask{Title: "Delete the queue", ID: verbRemove})
+		}
 	} else {
 		list = append(list, ask{Title: "Delete " + of, ID: verbDelete})
 	}
@@ -77,6 +82,11 @@ func (v *View) asks(filter string, dead bool) []ask {
 		list[i].Path = v.Here("ask", list[i].ID)
 	}
 	return list
+}
+
+// unnamed reports whether no app names a queue: then it can be deleted.
+func unnamed(q *client.Queue) bool {
+	return len(q.Producers)+len(q.DeadLettersOf) == 0 && (q.Consumer == nil || q.Consumer.App == "")
 }
 
 // asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
@@ -151,16 +161,16 @@ func (v *View) dialog(q *client.Queue, filter string, counted *client.Count) *Di
 		return v.dialogOfSend(d)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive "+which+"?", "Redrive"
-		d.Text = n + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Text = n + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", rest...)
 	case verbDelete:
 		d.Title, d.Verb, d.Danger = "Delete "+which+"?", "Delete them", true
-		d.Text = n + ": deleted, but for those in flight. It goes on in the background, and cannot be undone."
+		d.Text = n + ": deleted, but for those in flight. It goes on in the background, and the last 1,000 of them, up to 64 MiB, can be brought back for an hour."
 		d.Command = v.command("delete", rest...)
 	case verbRetry:
 		d.Title, d.Verb = "Retry "+which+" now?", "Retry now"
-		d.Text = n + ": visible at once where they are delayed. Their attempts stay. It goes on in the background."
+		d.Text = n + ": visible at once where they are delayed. Their attempts stay. It goes on in the background. " + undoHint
 		d.Command = v.command("retry", rest...)
 	default:
 		return nil
@@ -175,19 +185,26 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 		return v.dialogOfSend(d)
 	case verbPurge:
 		d.Title, d.Verb, d.Danger = "Purge "+q.Name+"?", "Delete all", true
-		d.Text = "It holds " + held(q.Unsettled) + ": all are deleted, and this cannot be undone."
+		d.Text = "It holds " + held(q.Unsettled) + ": all are deleted. This cannot be undone, and what was deleted before cannot be brought back any more."
 		if q.InFlight > 0 {
 			d.Text += " The handlers of those in flight (" + view.Count(q.InFlight) + ") finish, and they are not delivered again."
 		}
 		d.Command = v.command("purge")
+	case verbRemove:
+		if !unnamed(q) {
+			return nil
+		}
+		d.Title, d.Verb, d.Danger = "Delete the queue "+q.Name+"?", "Delete the queue", true
+		d.Text = "It goes with " + held(q.Unsettled) + ", its settings and its history, and this cannot be undone. Another queue of its name would see nothing of it."
+		d.Command, d.Next = v.command("remove"), "/queues"
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
-		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background."
+		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive")
 	case verbRetry:
 		d.Title, d.Verb = "Retry all delayed messages of "+q.Name+" now?", "Retry now"
-		d.Text = "It has " + held(inState(q, "delayed")) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background."
+		d.Text = "It has " + held(inState(q, "delayed")) + " that are delayed: visible at once, with the attempts that they have. It goes on in the background. " + undoHint
 		d.Fields["filter"] = delayed
 		d.Command = v.command("retry", "--filter", delayed)
 	default:
@@ -204,7 +221,7 @@ func (v *View) dialogOfSend(d *Dialog) *Dialog {
 	d.Title, d.Verb, d.Text = "Send a message to "+v.Queue, "Send", "It is delivered like any other."
 	d.Inputs = []Input{
 		{Name: "body", Label: "Body", Kind: "area", Value: "{}"},
-		{Name: "type", Label: "Format", Kind: "choice", Options: []string{"json", "text"}, Flag: "--text", Without: "json"},
+		{Name: "type", Label: "Format", Kind: "choice", Options: []string{kindJSON, kindText}, Flag: "--text", Without: kindJSON},
 		{Name: "delay", Label: "Delay in seconds", Kind: "number", Value: "0", Flag: "--delay", Without: "0", Suffix: "s"},
 	}
 	d.Command = v.command("send") + " '{}'"
@@ -218,6 +235,9 @@ func redriveInputs() []Input {
 		{Name: "rate", Label: "At most a second (0: as many as go)", Kind: "number", Value: "0", Flag: "--rate", Without: "0"},
 	}
 }
+
+// undoHint says that it can be undone.
+const undoHint = "For an hour it can be undone, for each message to which nothing happened since."
 
 // held is how many messages a queue has; those below 0 are not counted yet.
 func held(n int64) string {
@@ -245,14 +265,14 @@ func (v *View) dialogOfChosen(verb string, ids []string) *Dialog {
 	these := count(int64(len(ids)))
 	switch verb {
 	case verbRedrive:
-		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, or to the one named here, with its retries anew. Those in flight stay."
+		d.Title, d.Verb, d.Text = "Redrive "+these+"?", "Redrive", "Each goes back to the queue that it came from, or to the one named here, with its retries anew. Those in flight stay. "+undoHint
 		d.Inputs = redriveInputs()
 		d.Command = v.command("redrive", "--ids", strings.Join(ids, ","))
 	case verbDelete:
-		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. This cannot be undone."
+		d.Title, d.Verb, d.Danger, d.Text = "Delete "+these+"?", "Delete", true, "Those in flight stay. "+undoHint
 		d.Command = v.command("delete", ids...)
 	case verbRetry:
-		d.Title, d.Verb, d.Text = "Retry "+these+" now?", "Retry now", "Those that are delayed become visible at once. Their attempts stay."
+		d.Title, d.Verb, d.Text = "Retry "+these+" now?", "Retry now", "Those that are delayed become visible at once. Their attempts stay. "+undoHint
 		d.Command = v.command("retry", ids...)
 	default:
 		return nil
@@ -270,22 +290,27 @@ func (v *View) dialogOf(m *client.Message) *Dialog {
 	d.Fields["id"], d.Next = m.ID, v.Base+"/messages"
 	switch verb {
 	case verbDelete:
-		d.Title, d.Verb, d.Danger, d.Text = "Delete this message?", "Delete it", true, "This cannot be undone."
+		d.Title, d.Verb, d.Danger, d.Text = "Delete this message?", "Delete it", true, undoHint
 		d.Command = v.command("delete", m.ID)
 	case verbRetry:
-		d.Title, d.Verb, d.Text, d.Next = "Retry this message now?", "Retry now", "It becomes visible at once. Its attempts stay.", d.Back
+		d.Title, d.Verb, d.Text, d.Next = "Retry this message now?", "Retry now", "It becomes visible at once. Its attempts stay. "+undoHint, d.Back
 		d.Command = v.command("retry", m.ID)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive this message?", "Redrive"
-		d.Text = "It goes back to " + m.Source + " with its retries anew. With another body it becomes a new message with an id of its own."
+		d.Text = "It goes back to " + m.Source + " with its retries anew. For an hour this can be undone, if nothing happened to it since. With another body it becomes a new message with an id of its own, and that cannot be undone."
 		d.Command = v.command("redrive", "--ids", m.ID)
 		d.Inputs = redriveInputs()[:1]
 		if m.Encoding != "base64" {
 			// The encoding says what the body is: that of another format, as v8, is JSON too.
 			body, _ := whole(m)
-			edit := Input{Name: "body", Label: "Body", Kind: "area", Value: body, Flag: "--body", Without: body, NoFlag: m.Encoding != "json"}
+			edit := Input{Name: "body", Label: "Body", Kind: "area", Flag: "--body", NoFlag: m.Encoding != kindJSON}
+			d.Fields["type"] = m.Encoding
+			if m.Encoding == kindText && !typeable(body) {
+				body, edit.Label, d.Fields["type"] = string(m.Body), "Body, a text written as a JSON string", kindQuoted
+			}
+			edit.Value, edit.Without = body, body
 			d.Inputs = append([]Input{edit}, d.Inputs...)
-			d.Fields["was"], d.Fields["type"] = body, m.Encoding
+			d.Fields["was"] = body
 		}
 	default:
 		return nil
@@ -309,6 +334,8 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		return some(ctx, api, database, queue, verb, &client.Redrive{IDs: strings.Split(ids, ","), To: to, Rate: rate})
 	}
 	switch {
+	case verb == verbUndo:
+		return takeBack(ctx, api, database, queue, form)
 	case verb == verbSend:
 		return send(ctx, api, database, queue, form)
 	case verb == verbPurge:
@@ -317,6 +344,12 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 			return "", err
 		}
 		return "Deleted " + count(p.Messages) + ".", nil
+	case verb == verbRemove:
+		gone, err := api.DeleteQueue(ctx, database, queue)
+		if err != nil {
+			return "", err
+		}
+		return "Deleted the queue " + queue + " with " + count(gone.Messages) + ".", nil
 	case verb == verbRedrive && id != "" && sameLines(form.Get("body")) != sameLines(form.Get("was")):
 		body, kind, err := draft(form.Get("body"), form.Get("type"))
 		if err != nil {
@@ -342,6 +375,13 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
 		if err != nil {
 			return "", invalid("%q is no operation", form.Get("operation"))
+		}
+		o, err := api.Operation(ctx, number)
+		if err != nil {
+			return "", err
+		}
+		if o.Database != database || o.Queue != queue {
+			return "", &client.Error{Status: http.StatusNotFound, Code: "operation_unknown", Message: fmt.Sprintf("the queue %s has no operation %d", queue, number)}
 		}
 		_, err = api.CancelOperation(ctx, number)
 		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err
@@ -408,17 +448,37 @@ func send(ctx context.Context, api *client.Client, database, queue string, form 
 	return "Sent a message to " + queue + ".", nil
 }
 
+// The kinds of body that a form has: JSON, a text, or a text written as a JSON string.
+const (
+	kindJSON   = "json"
+	kindText   = "text"
+	kindQuoted = "quoted"
+)
+
+// typeable reports whether a field of a form gives a text back as it is: lines end with a line feed there, and most control
+// characters have no place.
+func typeable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
 // draft is a body as the API takes it.
 func draft(body, kind string) (json.RawMessage, string, error) {
-	if kind == "json" {
+	if kind == kindQuoted {
+		var text string
+		if json.Unmarshal([]byte(body), &text) != nil {
+			return nil, "", invalid("the body is no JSON string: it begins and ends with a quote, and \\r is a carriage return")
+		}
+		return json.RawMessage(body), kindText, nil
+	}
+	if kind == kindJSON {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, []byte(body)); err != nil {
 			return nil, "", invalid("the body is no JSON: %s; send it as text, or mend it", err)
 		}
 		return compact.Bytes(), kind, nil
 	}
-	quoted, err := json.Marshal(body)
-	return quoted, "text", err
+	quoted, err := json.Marshal(sameLines(body))
+	return quoted, kindText, err
 }
 
 // sameLines is a text with the line feeds that it had before a form was sent.

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/preview"
 	"github.com/runlot/runlot/internal/server/dashboard/jsontree"
 )
 
@@ -23,8 +24,9 @@ import (
 const (
 	Rows       = 50
 	Operations = 5
-	// previewRunes is how much of a body a list shows.
+	// previewRunes is how much of a body a list shows, and previewBytes how much of it is read for that.
 	previewRunes = 140
+	previewBytes = 4 * previewRunes
 	// dumpBytes is how much of a body of bytes is shown.
 	dumpBytes = 16 << 10
 )
@@ -48,9 +50,10 @@ type View struct {
 type Content struct {
 	Template string
 	Data     any
-	// Background is what goes on in the background, States how many messages are in each state, and Found the list; they change
+	// Background is what goes on in the background, Undo what can be undone, States how many messages are in each state, and Found the list; they change
 	// by themselves. Found is nil for what is not looked at again by itself.
 	Background any
+	Undo       *Undoables
 	States     []Choice
 	Found      *Found
 	Dialog     *Dialog
@@ -59,9 +62,9 @@ type Content struct {
 // Found is a list of messages.
 type Found struct {
 	Base, Filter, Queue string
-	// Failed says that the filter cannot be read.
-	Failed bool
-	Rows   []Row
+	// Failed says that the filter cannot be read, and Settled that the messages left the queue.
+	Failed, Settled bool
+	Rows            []Row
 	// Kept are the parameters of the list, and Of what can be done to those that are ticked.
 	Kept map[string]string
 	Of   []ask
@@ -74,6 +77,8 @@ type Row struct {
 	ID            string
 	M             client.Message
 	Path, Preview string
+	// Batch is the address of the batch by which it left the queue; "" while it is there.
+	Batch string
 	// Chosen says that its box is ticked, and May that it has one.
 	Chosen, May bool
 }
@@ -92,26 +97,29 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	undoables, err := v.undoables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	filter, cursor := strings.TrimSpace(v.Query.Get("filter")), v.Query.Get("cursor")
 	state, peeks := stateOf(filter)
 	if v.Follows && !peeks {
 		// A search looks at many messages: it is made when somebody asks, not every second.
-		return &Content{Background: background}, nil
+		return &Content{Background: background, Undo: undoables}, nil
 	}
 	q, err := v.API.Queue(ctx, v.Database, v.Queue)
 	if err != nil {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Asks": v.asks(filter, dead)}
-	c := &Content{Template: "messages", Data: data, Background: background, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
+	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
-	var page *client.Messages
-	if peeks {
-		page, err = v.API.Peek(ctx, v.Database, v.Queue, state, cursor, Rows)
-	} else {
-		page, err = v.API.Search(ctx, v.Database, v.Queue, filter, cursor, Rows)
+	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes}
+	if !peeks {
+		look.State, look.Filter = "", filter
 	}
+	page, err := preview.Messages(ctx, v.API, v.Database, v.Queue, &look)
 	if e, ok := errors.AsType[*client.Error](err); ok && filter != "" && e.Status == http.StatusBadRequest {
 		data["Problem"], data["Asks"], c.Found.Failed = e.Error(), v.asksOfNone(), true
 		return c, nil
@@ -120,7 +128,12 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	c.Found.Kept = map[string]string{"filter": filter, "cursor": cursor}
-	if v.May {
+	c.Found.Settled = state == settled
+	may := v.May && !c.Found.Settled
+	if c.Found.Settled {
+		data["Asks"] = v.asksOfNone()
+	}
+	if may {
 		c.Found.Of = v.asksOfChosen(dead)
 	}
 	// Who follows a list ticks in the browser; what the address says was so when the view was opened.
@@ -130,7 +143,7 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 	}
 	for i := range page.Items {
 		m := &page.Items[i]
-		c.Found.Rows = append(c.Found.Rows, Row{ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: preview(m), Chosen: slices.Contains(ids, m.ID), May: v.May})
+		c.Found.Rows = append(c.Found.Rows, Row{Batch: v.batch(m), ID: "message." + m.ID, M: *m, Path: v.path(m.ID), Preview: beginning(m), Chosen: slices.Contains(ids, m.ID), May: may})
 	}
 	if page.Next != "" {
 		c.Found.Next = v.Here("cursor", page.Next)
@@ -162,13 +175,16 @@ func stateOf(filter string) (state string, ok bool) {
 	return state, filter == "" || ok && slices.Contains(states, state)
 }
 
+// settled is the state of messages that left their queue.
+const settled = "settled"
+
 // states are those of a message.
-var states = []string{"visible", "delayed", "in_flight"}
+var states = []string{"visible", "delayed", "in_flight", settled}
 
 // inState is how many messages of a queue are in a state, "" for any; -1 when that is not known.
 func inState(q *client.Queue, state string) int64 {
 	switch {
-	case q.Unsettled < 0:
+	case q.Unsettled < 0 || state == settled:
 		return -1
 	case state == "visible":
 		return q.Visible
@@ -205,6 +221,14 @@ func choices(v *View, q *client.Queue, filter string) []Choice {
 	return list
 }
 
+// batch is the address of the batch by which a message left the queue.
+func (v *View) batch(m *client.Message) string {
+	if m.Settled == nil {
+		return ""
+	}
+	return v.Base + "?batch=" + url.QueryEscape(v.Database+"/"+m.Settled.Batch) + "#batches"
+}
+
 func (v *View) path(id string) string { return v.Base + "/messages/" + url.PathEscape(id) }
 
 // One shows a message whole.
@@ -216,9 +240,19 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	undoables, err := v.undoables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	history, err := v.API.History(ctx, v.Database, v.Queue, id)
 	if err != nil {
 		return nil, err
+	}
+	if m.Settled != nil {
+		return &Content{Template: "message", Data: map[string]any{
+			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": "", "Language": "", "Tree": nil, "History": history, "Asks": nil,
+			"Batch": v.batch(m),
+		}}, nil
 	}
 	body, language := whole(m)
 	var tree []jsontree.Node
@@ -228,7 +262,7 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	return &Content{
 		Template: "message", Dialog: v.dialogOf(m), Data: map[string]any{
 			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": body, "Language": language, "Tree": tree, "History": history, "May": v.May,
-			"Asks": v.asksOf(m),
+			"Asks": v.asksOf(m), "Undo": undoables,
 		},
 	}, nil
 }
@@ -269,8 +303,11 @@ func whole(m *client.Message) (body, language string) {
 	return dump, "bytes"
 }
 
-// preview is the beginning of a body, in one line.
-func preview(m *client.Message) string {
+// beginning is that of a body, in one line.
+func beginning(m *client.Message) string {
+	if m.Settled != nil {
+		return ""
+	}
 	s := strings.ToValidUTF8(text(m), "\uFFFD")
 	if m.Encoding == "base64" {
 		raw, _ := base64.StdEncoding.DecodeString(s)
@@ -278,7 +315,10 @@ func preview(m *client.Message) string {
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > previewRunes {
-		s = string([]rune(s)[:previewRunes]) + "…"
+		return string([]rune(s)[:previewRunes]) + "…"
+	}
+	if m.Size > previewBytes {
+		s += "…"
 	}
 	return s
 }

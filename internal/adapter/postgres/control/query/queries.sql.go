@@ -225,13 +225,14 @@ func (q *Queries) AddToken(ctx context.Context, arg AddTokenParams) error {
 }
 
 const addVersion = `-- name: AddVersion :exec
-INSERT INTO runlot_control.version (id, created_at, number, service_worker, app, author, message, config_file, digest, manifest)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO runlot_control.version (id, created_at, open_until, number, service_worker, app, author, message, config_file, digest, manifest)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type AddVersionParams struct {
 	ID            uuid.UUID
 	CreatedAt     time.Time
+	OpenUntil     *time.Time
 	Number        int32
 	ServiceWorker bool
 	App           string
@@ -246,6 +247,7 @@ func (q *Queries) AddVersion(ctx context.Context, arg AddVersionParams) error {
 	_, err := q.db.Exec(ctx, addVersion,
 		arg.ID,
 		arg.CreatedAt,
+		arg.OpenUntil,
 		arg.Number,
 		arg.ServiceWorker,
 		arg.App,
@@ -256,6 +258,47 @@ func (q *Queries) AddVersion(ctx context.Context, arg AddVersionParams) error {
 		arg.Manifest,
 	)
 	return err
+}
+
+const addVersionSecret = `-- name: AddVersionSecret :exec
+INSERT INTO runlot_control.version_secret (version, name, sealed) VALUES ($1, $2, $3)
+`
+
+type AddVersionSecretParams struct {
+	Version uuid.UUID
+	Name    string
+	Sealed  []byte
+}
+
+func (q *Queries) AddVersionSecret(ctx context.Context, arg AddVersionSecretParams) error {
+	_, err := q.db.Exec(ctx, addVersionSecret, arg.Version, arg.Name, arg.Sealed)
+	return err
+}
+
+const amendVersion = `-- name: AmendVersion :execrows
+UPDATE runlot_control.version SET digest = $1, manifest = $2 WHERE app = $3 AND id = $4 AND digest = $5
+`
+
+type AmendVersionParams struct {
+	Digest   string
+	Manifest []byte
+	App      string
+	ID       uuid.UUID
+	Was      string
+}
+
+func (q *Queries) AmendVersion(ctx context.Context, arg AmendVersionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, amendVersion,
+		arg.Digest,
+		arg.Manifest,
+		arg.App,
+		arg.ID,
+		arg.Was,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const apps = `-- name: Apps :many
@@ -1129,6 +1172,35 @@ func (q *Queries) SettleNotice(ctx context.Context, arg SettleNoticeParams) erro
 	return err
 }
 
+const takeVersionSecrets = `-- name: TakeVersionSecrets :many
+DELETE FROM runlot_control.version_secret WHERE version = $1 RETURNING name, sealed
+`
+
+type TakeVersionSecretsRow struct {
+	Name   string
+	Sealed []byte
+}
+
+func (q *Queries) TakeVersionSecrets(ctx context.Context, version uuid.UUID) ([]TakeVersionSecretsRow, error) {
+	rows, err := q.db.Query(ctx, takeVersionSecrets, version)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeVersionSecretsRow
+	for rows.Next() {
+		var i TakeVersionSecretsRow
+		if err := rows.Scan(&i.Name, &i.Sealed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const token = `-- name: Token :one
 SELECT created_at, expires_at, used_at, id, name, role, app, hash FROM runlot_control.token WHERE id = $1
 `
@@ -1197,7 +1269,7 @@ func (q *Queries) UseToken(ctx context.Context, arg UseTokenParams) error {
 }
 
 const version = `-- name: Version :one
-SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+SELECT v.id, v.created_at, v.open_until, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
        ((a.live_version = v.id) IS TRUE)::boolean AS live
 FROM runlot_control.version v
 JOIN runlot_control.app a ON a.name = v.app
@@ -1212,6 +1284,7 @@ type VersionParams struct {
 type VersionRow struct {
 	ID            uuid.UUID
 	CreatedAt     time.Time
+	OpenUntil     *time.Time
 	Number        int32
 	ServiceWorker bool
 	App           string
@@ -1229,6 +1302,7 @@ func (q *Queries) Version(ctx context.Context, arg VersionParams) (VersionRow, e
 	err := row.Scan(
 		&i.ID,
 		&i.CreatedAt,
+		&i.OpenUntil,
 		&i.Number,
 		&i.ServiceWorker,
 		&i.App,
@@ -1258,8 +1332,37 @@ func (q *Queries) VersionNumber(ctx context.Context, arg VersionNumberParams) (i
 	return number, err
 }
 
+const versionSecrets = `-- name: VersionSecrets :many
+SELECT name, sealed FROM runlot_control.version_secret WHERE version = $1 ORDER BY name
+`
+
+type VersionSecretsRow struct {
+	Name   string
+	Sealed []byte
+}
+
+func (q *Queries) VersionSecrets(ctx context.Context, version uuid.UUID) ([]VersionSecretsRow, error) {
+	rows, err := q.db.Query(ctx, versionSecrets, version)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []VersionSecretsRow
+	for rows.Next() {
+		var i VersionSecretsRow
+		if err := rows.Scan(&i.Name, &i.Sealed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const versions = `-- name: Versions :many
-SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+SELECT v.id, v.created_at, v.open_until, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
        ((a.live_version = v.id) IS TRUE)::boolean AS live
 FROM runlot_control.version v
 JOIN runlot_control.app a ON a.name = v.app
@@ -1277,6 +1380,7 @@ type VersionsParams struct {
 type VersionsRow struct {
 	ID            uuid.UUID
 	CreatedAt     time.Time
+	OpenUntil     *time.Time
 	Number        int32
 	ServiceWorker bool
 	App           string
@@ -1300,6 +1404,7 @@ func (q *Queries) Versions(ctx context.Context, arg VersionsParams) ([]VersionsR
 		if err := rows.Scan(
 			&i.ID,
 			&i.CreatedAt,
+			&i.OpenUntil,
 			&i.Number,
 			&i.ServiceWorker,
 			&i.App,

@@ -18,8 +18,20 @@ DELETE FROM runlot_control.app WHERE name = @name;
 SELECT coalesce(max(number), 0)::integer + 1 FROM runlot_control.version WHERE app = @app;
 
 -- name: AddVersion :exec
-INSERT INTO runlot_control.version (id, created_at, number, service_worker, app, author, message, config_file, digest, manifest)
-VALUES (@id, @created_at, @number, @service_worker, @app, @author, @message, @config_file, @digest, @manifest);
+INSERT INTO runlot_control.version (id, created_at, open_until, number, service_worker, app, author, message, config_file, digest, manifest)
+VALUES (@id, @created_at, sqlc.narg(open_until), @number, @service_worker, @app, @author, @message, @config_file, @digest, @manifest);
+
+-- name: AmendVersion :execrows
+UPDATE runlot_control.version SET digest = @digest, manifest = @manifest WHERE app = @app AND id = @id AND digest = @was;
+
+-- name: AddVersionSecret :exec
+INSERT INTO runlot_control.version_secret (version, name, sealed) VALUES (@version, @name, sqlc.narg(sealed));
+
+-- name: VersionSecrets :many
+SELECT name, sealed FROM runlot_control.version_secret WHERE version = @version ORDER BY name;
+
+-- name: TakeVersionSecrets :many
+DELETE FROM runlot_control.version_secret WHERE version = @version RETURNING name, sealed;
 
 -- name: AddBlob :exec
 INSERT INTO runlot_control.blob (digest, body) VALUES (@digest, @body) ON CONFLICT (digest) DO NOTHING;
@@ -28,14 +40,14 @@ INSERT INTO runlot_control.blob (digest, body) VALUES (@digest, @body) ON CONFLI
 INSERT INTO runlot_control.module (version, place, name, kind, blob) VALUES (@version, @place, @name, @kind, @blob);
 
 -- name: Version :one
-SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+SELECT v.id, v.created_at, v.open_until, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
        ((a.live_version = v.id) IS TRUE)::boolean AS live
 FROM runlot_control.version v
 JOIN runlot_control.app a ON a.name = v.app
 WHERE v.app = @app AND v.id = @id;
 
 -- name: Versions :many
-SELECT v.id, v.created_at, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
+SELECT v.id, v.created_at, v.open_until, v.number, v.service_worker, v.app, v.author, v.message, v.config_file, v.digest, v.manifest,
        ((a.live_version = v.id) IS TRUE)::boolean AS live
 FROM runlot_control.version v
 JOIN runlot_control.app a ON a.name = v.app

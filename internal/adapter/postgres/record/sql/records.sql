@@ -2,11 +2,12 @@
 -- Adds records and counts them. Records of one number are the same one, written before. Queues are locked in order of id.
 WITH added AS (
     INSERT INTO runlot_queue.batch (number, started_at, duration, queue_id, delivered, acked, retried, redelivered, dead, dropped,
-        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, logs, fates)
+        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, logs, fates, acks)
     SELECT r.number, r.started_at, r.duration, q.id, r.delivered, r.acked, r.retried, r.redelivered, r.dead, r.dropped,
         r.expired, r.missed, r.outcome, r.app, r.version, r.delivery, nullif(r.error_name, ''),
         CASE WHEN r.error_name <> '' THEN r.error_message END, CASE WHEN r.error_name <> '' THEN r.error_location END,
-        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.logs, ''), nullif(r.fates, '')
+        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.logs, ''), nullif(r.fates, ''),
+        nullif(r.acks, '')
     FROM (SELECT unnest(@queues::text[]) AS queue, unnest(@numbers::bigint[]) AS number, unnest(@started_ats::timestamptz[]) AS started_at,
             unnest(@durations::bigint[]) AS duration, unnest(@delivered::int[]) AS delivered, unnest(@acked::int[]) AS acked,
             unnest(@retried::int[]) AS retried, unnest(@redelivered::int[]) AS redelivered, unnest(@dead::int[]) AS dead,
@@ -15,7 +16,8 @@ WITH added AS (
             unnest(@deliveries::text[]) AS delivery, unnest(@error_names::text[]) AS error_name,
             unnest(@error_messages::text[]) AS error_message, unnest(@error_locations::text[]) AS error_location,
             unnest(@error_stacks::text[]) AS error_stack, unnest(@reasons::text[]) AS reason,
-            unnest(@warnings::text[]) AS warnings, unnest(@logs::text[]) AS logs, unnest(@fates::bytea[]) AS fates) r
+            unnest(@warnings::text[]) AS warnings, unnest(@logs::text[]) AS logs, unnest(@fates::bytea[]) AS fates,
+            unnest(@acks::bytea[]) AS acks) r
     JOIN runlot_queue.queue q ON q.name = r.queue
     ON CONFLICT (queue_id, number) DO NOTHING
     RETURNING queue_id, number
@@ -98,15 +100,16 @@ ORDER BY b.number DESC, q.name COLLATE "C" DESC
 LIMIT @max_rows::int;
 
 -- name: RecordsOf :many
--- The newest records of some queues in which a message has a fate: its id is looked for in each record of the time.
+-- The newest records of some queues that name a message: its id, or its last eight bytes, are looked for in each of the time.
 SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
     coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
-    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings, b.fates
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
+    coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
     SELECT i.* FROM runlot_queue.batch i
-    WHERE i.queue_id = q.id AND i.number >= @from_number::bigint AND position(@message::bytea IN i.fates) > 0
+    WHERE i.queue_id = q.id AND i.number >= @from_number::bigint AND (position(@message::bytea IN i.fates) > 0 OR position(@accepted::bytea IN i.acks) > 0)
     ORDER BY i.number DESC
     LIMIT @max_rows::int) b
 WHERE q.name = ANY(@queues::text[])
@@ -118,7 +121,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
     coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
     coalesce(b.error_stack, '') AS error_stack, coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
-    coalesce(b.logs, '') AS logs, coalesce(b.fates, '') AS fates
+    coalesce(b.logs, '') AS logs, coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
 FROM runlot_queue.batch b
 JOIN runlot_queue.queue q ON q.id = b.queue_id
 WHERE q.name = @queue AND b.number = @number;
@@ -136,3 +139,19 @@ CROSS JOIN LATERAL (
     ORDER BY i.number DESC
     LIMIT 1) b
 ORDER BY q.name COLLATE "C";
+
+-- name: SettledRecords :many
+-- The newest records of a queue that name messages which left it.
+SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
+    b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
+    coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
+    coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
+FROM runlot_queue.queue q
+CROSS JOIN LATERAL (
+    SELECT i.* FROM runlot_queue.batch i
+    WHERE i.queue_id = q.id AND i.number < @before_number::bigint AND (i.acks IS NOT NULL OR i.dead > 0 OR i.dropped > 0)
+    ORDER BY i.number DESC
+    LIMIT @max_rows::int) b
+WHERE q.name = @queue
+ORDER BY b.number DESC;

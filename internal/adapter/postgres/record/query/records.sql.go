@@ -15,7 +15,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
     coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
     coalesce(b.error_stack, '') AS error_stack, coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
-    coalesce(b.logs, '') AS logs, coalesce(b.fates, '') AS fates
+    coalesce(b.logs, '') AS logs, coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
 FROM runlot_queue.batch b
 JOIN runlot_queue.queue q ON q.id = b.queue_id
 WHERE q.name = $1 AND b.number = $2
@@ -51,6 +51,7 @@ type GetRecordRow struct {
 	Warnings      string
 	Logs          string
 	Fates         []byte
+	Acks          []byte
 }
 
 func (q *Queries) GetRecord(ctx context.Context, arg GetRecordParams) (GetRecordRow, error) {
@@ -81,6 +82,7 @@ func (q *Queries) GetRecord(ctx context.Context, arg GetRecordParams) (GetRecord
 		&i.Warnings,
 		&i.Logs,
 		&i.Fates,
+		&i.Acks,
 	)
 	return i, err
 }
@@ -92,7 +94,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates, i.acks FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.outcome <= 5
     ORDER BY i.number DESC
     LIMIT 1) b
@@ -173,7 +175,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates, i.acks FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.number >= $1::bigint AND i.number < $2::bigint
         AND (i.number < $3::bigint OR q.name COLLATE "C" < $4::text)
         AND ($5::text = '' OR i.app = $5::text)
@@ -279,7 +281,7 @@ SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked
     coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates, i.acks FROM runlot_queue.batch i
     WHERE i.queue_id = q.id AND i.number >= $1::bigint AND i.number < $2::bigint AND i.outcome <> 1
         AND (i.number < $3::bigint OR q.name COLLATE "C" < $4::text)
         AND ($5::text = '' OR i.app = $5::text)
@@ -476,21 +478,23 @@ const recordsOf = `-- name: RecordsOf :many
 SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
     b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
     coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
-    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings, b.fates
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
+    coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
 FROM runlot_queue.queue q
 CROSS JOIN LATERAL (
-    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates FROM runlot_queue.batch i
-    WHERE i.queue_id = q.id AND i.number >= $1::bigint AND position($2::bytea IN i.fates) > 0
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates, i.acks FROM runlot_queue.batch i
+    WHERE i.queue_id = q.id AND i.number >= $1::bigint AND (position($2::bytea IN i.fates) > 0 OR position($3::bytea IN i.acks) > 0)
     ORDER BY i.number DESC
-    LIMIT $3::int) b
-WHERE q.name = ANY($4::text[])
+    LIMIT $4::int) b
+WHERE q.name = ANY($5::text[])
 ORDER BY b.number DESC, q.name COLLATE "C" DESC
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type RecordsOfParams struct {
 	FromNumber int64
 	Message    []byte
+	Accepted   []byte
 	MaxRows    int32
 	Queues     []string
 }
@@ -518,13 +522,15 @@ type RecordsOfRow struct {
 	Reason        string
 	Warnings      string
 	Fates         []byte
+	Acks          []byte
 }
 
-// The newest records of some queues in which a message has a fate: its id is looked for in each record of the time.
+// The newest records of some queues that name a message: its id, or its last eight bytes, are looked for in each of the time.
 func (q *Queries) RecordsOf(ctx context.Context, arg RecordsOfParams) ([]RecordsOfRow, error) {
 	rows, err := q.db.Query(ctx, recordsOf,
 		arg.FromNumber,
 		arg.Message,
+		arg.Accepted,
 		arg.MaxRows,
 		arg.Queues,
 	)
@@ -558,6 +564,7 @@ func (q *Queries) RecordsOf(ctx context.Context, arg RecordsOfParams) ([]Records
 			&i.Reason,
 			&i.Warnings,
 			&i.Fates,
+			&i.Acks,
 		); err != nil {
 			return nil, err
 		}
@@ -584,14 +591,108 @@ func (q *Queries) SaveHeldRecords(ctx context.Context, arg SaveHeldRecordsParams
 	return err
 }
 
+const settledRecords = `-- name: SettledRecords :many
+SELECT q.name AS queue, b.number, b.started_at, b.duration, b.delivered, b.acked, b.retried, b.redelivered, b.dead, b.dropped,
+    b.expired, b.missed, b.outcome, b.app, b.version, b.delivery, coalesce(b.error_name, '') AS error_name,
+    coalesce(b.error_message, '') AS error_message, coalesce(b.error_location, '') AS error_location,
+    coalesce(b.reason, '') AS reason, coalesce(b.warnings, '') AS warnings,
+    coalesce(b.fates, '') AS fates, coalesce(b.acks, '') AS acks
+FROM runlot_queue.queue q
+CROSS JOIN LATERAL (
+    SELECT i.number, i.started_at, i.duration, i.queue_id, i.delivered, i.acked, i.retried, i.redelivered, i.dead, i.dropped, i.expired, i.missed, i.outcome, i.app, i.version, i.delivery, i.error_name, i.error_message, i.error_location, i.error_stack, i.reason, i.warnings, i.logs, i.fates, i.acks FROM runlot_queue.batch i
+    WHERE i.queue_id = q.id AND i.number < $1::bigint AND (i.acks IS NOT NULL OR i.dead > 0 OR i.dropped > 0)
+    ORDER BY i.number DESC
+    LIMIT $2::int) b
+WHERE q.name = $3
+ORDER BY b.number DESC
+`
+
+type SettledRecordsParams struct {
+	BeforeNumber int64
+	MaxRows      int32
+	Queue        string
+}
+
+type SettledRecordsRow struct {
+	Queue         string
+	Number        int64
+	StartedAt     time.Time
+	Duration      int64
+	Delivered     int32
+	Acked         int32
+	Retried       int32
+	Redelivered   int32
+	Dead          int32
+	Dropped       int32
+	Expired       int32
+	Missed        int32
+	Outcome       int16
+	App           string
+	Version       string
+	Delivery      string
+	ErrorName     string
+	ErrorMessage  string
+	ErrorLocation string
+	Reason        string
+	Warnings      string
+	Fates         []byte
+	Acks          []byte
+}
+
+// The newest records of a queue that name messages which left it.
+func (q *Queries) SettledRecords(ctx context.Context, arg SettledRecordsParams) ([]SettledRecordsRow, error) {
+	rows, err := q.db.Query(ctx, settledRecords, arg.BeforeNumber, arg.MaxRows, arg.Queue)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SettledRecordsRow
+	for rows.Next() {
+		var i SettledRecordsRow
+		if err := rows.Scan(
+			&i.Queue,
+			&i.Number,
+			&i.StartedAt,
+			&i.Duration,
+			&i.Delivered,
+			&i.Acked,
+			&i.Retried,
+			&i.Redelivered,
+			&i.Dead,
+			&i.Dropped,
+			&i.Expired,
+			&i.Missed,
+			&i.Outcome,
+			&i.App,
+			&i.Version,
+			&i.Delivery,
+			&i.ErrorName,
+			&i.ErrorMessage,
+			&i.ErrorLocation,
+			&i.Reason,
+			&i.Warnings,
+			&i.Fates,
+			&i.Acks,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const writeRecords = `-- name: WriteRecords :many
 WITH added AS (
     INSERT INTO runlot_queue.batch (number, started_at, duration, queue_id, delivered, acked, retried, redelivered, dead, dropped,
-        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, logs, fates)
+        expired, missed, outcome, app, version, delivery, error_name, error_message, error_location, error_stack, reason, warnings, logs, fates, acks)
     SELECT r.number, r.started_at, r.duration, q.id, r.delivered, r.acked, r.retried, r.redelivered, r.dead, r.dropped,
         r.expired, r.missed, r.outcome, r.app, r.version, r.delivery, nullif(r.error_name, ''),
         CASE WHEN r.error_name <> '' THEN r.error_message END, CASE WHEN r.error_name <> '' THEN r.error_location END,
-        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.logs, ''), nullif(r.fates, '')
+        CASE WHEN r.error_name <> '' THEN r.error_stack END, nullif(r.reason, ''), nullif(r.warnings, ''), nullif(r.logs, ''), nullif(r.fates, ''),
+        nullif(r.acks, '')
     FROM (SELECT unnest($1::text[]) AS queue, unnest($2::bigint[]) AS number, unnest($3::timestamptz[]) AS started_at,
             unnest($4::bigint[]) AS duration, unnest($5::int[]) AS delivered, unnest($6::int[]) AS acked,
             unnest($7::int[]) AS retried, unnest($8::int[]) AS redelivered, unnest($9::int[]) AS dead,
@@ -600,7 +701,8 @@ WITH added AS (
             unnest($16::text[]) AS delivery, unnest($17::text[]) AS error_name,
             unnest($18::text[]) AS error_message, unnest($19::text[]) AS error_location,
             unnest($20::text[]) AS error_stack, unnest($21::text[]) AS reason,
-            unnest($22::text[]) AS warnings, unnest($23::text[]) AS logs, unnest($24::bytea[]) AS fates) r
+            unnest($22::text[]) AS warnings, unnest($23::text[]) AS logs, unnest($24::bytea[]) AS fates,
+            unnest($25::bytea[]) AS acks) r
     JOIN runlot_queue.queue q ON q.name = r.queue
     ON CONFLICT (queue_id, number) DO NOTHING
     RETURNING queue_id, number
@@ -638,6 +740,7 @@ type WriteRecordsParams struct {
 	Warnings       []string
 	Logs           []string
 	Fates          [][]byte
+	Acks           [][]byte
 }
 
 type WriteRecordsRow struct {
@@ -672,6 +775,7 @@ func (q *Queries) WriteRecords(ctx context.Context, arg WriteRecordsParams) ([]W
 		arg.Warnings,
 		arg.Logs,
 		arg.Fates,
+		arg.Acks,
 	)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,7 @@
+CREATE TABLE pages (
+	url TEXT PRIMARY KEY,
+	status INTEGER NOT NULL,
+	title TEXT NOT NULL,
+	links INTEGER NOT NULL,
+	fetched_at TEXT NOT NULL
+);

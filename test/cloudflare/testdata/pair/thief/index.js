@@ -1,0 +1,1 @@
+export default { queue() {}, fetch: () => new Response("thief") };
