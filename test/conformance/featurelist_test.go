@@ -239,7 +239,7 @@ var areas = []area{
 			note: "`select * from runlot_queue.batches`: the last 10,000 of each queue, for 7 days.",
 		},
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
-		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
+		{name: "dashboard, GraphQL metrics, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev`, in the log of `celld` and in `wrangler tail`; `runlot events` lists who deployed what."},
 	}},
 	apiCalls, wranglerCommands,
 }

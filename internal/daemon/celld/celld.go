@@ -38,6 +38,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
@@ -111,9 +112,10 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	facts := &subscriptions.Facts{Facts: told}
+	followed := tail.New(s.Log)
 	n := node.New(node.Options{
 		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps, R2: buckets,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts, Tails: followed,
 	})
 	defer n.Stop()
 	if err := n.R2().Check(ctx, s.Log); err != nil {
@@ -176,18 +178,19 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	tools := cloudflare.New(cloudflare.Options{
+	dialect := cloudflare.New(cloudflare.Options{
 		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
-		Subdomain: where.subdomain(), Account: account, Log: s.Log,
+		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
 	})
+	defer dialect.Wait()
 	operators := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, cloudflare.Prefix+"/") {
-			tools.ServeHTTP(w, r) // past the mux, which would clean paths that end with the key of an object
+			dialect.ServeHTTP(w, r) // past the mux, which would clean paths that end with the key of an object
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, engine: engine, pulls: puller, holder: holder}, ready)
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, engine: engine, pulls: puller, dialect: dialect, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -289,6 +292,7 @@ type doors struct {
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
 	engine           *deploy.Engine
+	dialect          *cloudflare.API
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -300,6 +304,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	operator.ReadTimeout = queue.APIBodyTime
 	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
 	operator.RegisterOnShutdown(d.page.Stop)
+	operator.RegisterOnShutdown(d.dialect.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{

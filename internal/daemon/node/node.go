@@ -32,6 +32,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/series"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -87,6 +88,8 @@ type Options struct {
 	Observer Observer
 	// Facts, when set, is told what notifications are made of.
 	Facts witness.Facts
+	// Tails, when set, takes the invocations of apps that somebody follows.
+	Tails *tail.Hub
 }
 
 // Node is what the apps of one machine share.

@@ -9,11 +9,13 @@ import (
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/subscribe"
+	follow "github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/cloudflare/d1"
 	"github.com/runlot/runlot/internal/server/cloudflare/kv"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 	"github.com/runlot/runlot/internal/server/cloudflare/r2"
 	"github.com/runlot/runlot/internal/server/cloudflare/subscriptions"
+	"github.com/runlot/runlot/internal/server/cloudflare/tail"
 	"github.com/runlot/runlot/internal/server/cloudflare/upload"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
@@ -40,19 +42,28 @@ type Options struct {
 	Subdomain string
 	// Account is the id of the one account. Any other is not found.
 	Account string
-	Log     *slog.Logger
+	// Tails hands on the invocations of scripts.
+	Tails *follow.Hub
+	Log   *slog.Logger
 }
 
 // API is an http.Handler of the paths below Prefix.
 type API struct {
 	*wire.Router
 
-	o Options
+	o     Options
+	tails *tail.Tails
 }
+
+// Stop ends the connections that would outlive the server, and Wait also waits for their end.
+func (a *API) Stop() { a.tails.Stop() }
+
+// Wait is described at Stop.
+func (a *API) Wait() { a.tails.Wait() }
 
 // New returns the API.
 func New(o Options) *API {
-	a := &API{wire.NewRouter(wire.Options{Access: o.Access, Account: o.Account, Log: o.Log}), o}
+	a := &API{Router: wire.NewRouter(wire.Options{Access: o.Access, Account: o.Account, Log: o.Log}), o: o}
 	a.registerIdentity()
 	a.registerScripts()
 	upload.Register(a.Router, upload.Options{Deploy: o.Deploy, Versions: o.Versions, Compile: o.Compile, Running: o.Queues.Manifests, Subdomain: o.Subdomain})
@@ -62,6 +73,7 @@ func New(o Options) *API {
 	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	buckets := r2.Register(a.Router, r2.Options{Buckets: o.R2, Queues: found, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	a.Handle("POST /graphql", access.Read, statistics(buckets))
+	a.tails = tail.Register(a.Router, tail.Options{Hub: o.Tails, Versions: o.Versions, Access: o.Access, Log: o.Log})
 	return a
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
 
+// noNumbers is said of all statistics that are not here.
+const noNumbers = "celld keeps no statistics of queries, and answers none over GraphQL — its numbers are at /metrics"
+
 // statistics answers those questions of Cloudflare's statistics that wrangler asks: about the use of a D1 database with
 // nothing, and about an R2 bucket with what is in it.
 func statistics(buckets *r2.Service) func(w http.ResponseWriter, c *wire.Call) error {
@@ -32,14 +35,17 @@ func statistics(buckets *r2.Service) func(w http.ResponseWriter, c *wire.Call) e
 		case strings.Contains(in.Query, "r2StorageAdaptiveGroups"):
 			objects, bytes, err := buckets.Totals(c, in.Variables.Filter.Bucket)
 			if err != nil {
-				return err
+				// wrangler takes any JSON for numbers, an error too, and shows what is none.
+				http.Error(w, fault.From(err).Error(), http.StatusServiceUnavailable)
+				return nil
 			}
 			answer["r2StorageAdaptiveGroups"] = []any{map[string]any{
 				"max":        map[string]int64{"objectCount": objects, "payloadSize": bytes, "metadataSize": 0},
 				"dimensions": map[string]string{"datetime": wire.Stamp(time.Now())},
 			}}
 		default:
-			return fault.New(fault.NotFound, "graphql_unknown", "statistics over GraphQL are not in this release").WithHint("celld has its numbers at /metrics")
+			http.Error(w, noNumbers, http.StatusNotFound)
+			return nil
 		}
 		return wire.Plain(w, map[string]any{"data": map[string]any{"viewer": map[string]any{"accounts": []any{answer}}}, "errors": nil})
 	}

@@ -44,6 +44,7 @@ func Register(r *wire.Router, o Options) {
 	r.Handle("GET "+script+"/script-settings", access.Read, s.known(map[string]any{"logpush": false, "tail_consumers": nil}))
 	r.Handle("PATCH "+script+"/script-settings", access.Deploy, s.known(map[string]any{}))
 	s.registerVersions(r)
+	s.registerRoutes(r)
 	r.Handle("GET "+script+"/schedules", access.Read, s.schedules)
 	r.Handle("PUT "+script+"/schedules", access.Deploy, s.setSchedules)
 	r.Handle("GET "+wire.Account+"/workers/subdomain", access.Read, func(w http.ResponseWriter, _ *wire.Call) error {

@@ -118,6 +118,27 @@ func (r *Router) HandleLarge(pattern string, need access.Role, most int64, serve
 	})
 }
 
+// HandleSecret registers a call that nobody needs a token for: its path holds a secret that another call has answered. It is a
+// call without a Token.
+func (r *Router) HandleSecret(pattern string, most int64, serve func(w http.ResponseWriter, c *Call) error) {
+	method, path, _ := strings.Cut(pattern, " ")
+	r.mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, q *http.Request) {
+		q.Body = http.MaxBytesReader(w, q.Body, most)
+		if err := serve(w, &Call{Request: q}); err != nil {
+			r.fail(w, q, err)
+		}
+	})
+}
+
+// URL is the address of this API as the caller of a request reaches it: "http" or "ws", and with an s behind a proxy that
+// speaks TLS.
+func URL(q *http.Request, scheme string) string {
+	if q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme += "s"
+	}
+	return scheme + "://" + q.Host + Prefix
+}
+
 func (r *Router) identify(q *http.Request) (*access.Token, error) {
 	text, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer ")
 	if !ok {
