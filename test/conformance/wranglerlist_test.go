@@ -57,9 +57,19 @@ var wranglerCommands = area{"wrangler", []feature{
 		of:   "CJ", state: differs, tests: "`TestWranglerData`",
 		note: "The data that bindings see, at once. A namespace that a live version binds is not deleted. A bulk write is all or nothing.",
 	},
-	{name: "`r2` commands", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
+	{
+		name: "`r2 bucket create`, `list`, `info` and `delete`, `r2 bucket notification create`, `list` and `delete`, `r2 object put`, `get` and `delete`, `r2 bulk put`, with `--remote`",
+		of:   "CJ", state: differs, tests: "`TestWranglerData`",
+		note: "The objects that bindings see, with the same events. A bucket that a live version binds is not deleted. There is one storage class and one place; what a bucket can have " +
+			"beyond objects and rules for events (`cors`, `lifecycle`, `lock`, `domain`, `sippy`, `catalog`) is refused with code 7003. wrangler itself cuts a key at `?` and `#`.",
+	},
+	{name: "`tail`, `versions secret`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: works, tests: "`TestSDK`",
+	},
+	{
+		name: "the same: `client.r2.buckets` with `objects` and `eventNotifications`", of: "C", state: differs, tests: "`TestWranglerData`",
+		note: "The rest below `client.r2` is refused. `update` of a bucket's notifications adds rules to those that there are.",
 	},
 	{
 		name: "the same: `client.kv`", of: "C", state: differs, tests: "`TestWranglerData`",

@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/server/cloudflare/d1"
 	"github.com/runlot/runlot/internal/server/cloudflare/kv"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
+	"github.com/runlot/runlot/internal/server/cloudflare/r2"
 	"github.com/runlot/runlot/internal/server/cloudflare/subscriptions"
 	"github.com/runlot/runlot/internal/server/cloudflare/tail"
 	"github.com/runlot/runlot/internal/server/cloudflare/upload"
@@ -34,6 +35,7 @@ type Options struct {
 	// EncodeD1 writes results of D1 as JSON, for each statement its rows as objects, and its meta.
 	EncodeD1 func(results []core.Result) []byte
 	KV       kv.Namespaces
+	R2       r2.Buckets
 	// Compile makes a manifest of the text of a configuration file; env is an environment of a wrangler file, or "".
 	Compile func(file string, text []byte, env string) (*app.Manifest, []string, error)
 	// Subdomain is what stands between the name of an app and ".workers.dev" where wrangler prints its address.
@@ -70,6 +72,8 @@ func New(o Options) *API {
 	subscriptions.Register(a.Router, subscriptions.Options{Engine: o.Subscriptions, Queues: found, Events: o.Versions, Running: o.Queues.Manifests, Log: o.Log})
 	kv.Register(a.Router, kv.Options{Namespaces: o.KV, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
 	a.tails = tail.Register(a.Router, tail.Options{Hub: o.Tails, Versions: o.Versions, Access: o.Access, Log: o.Log})
+	buckets := r2.Register(a.Router, r2.Options{Buckets: o.R2, Queues: found, Running: o.Queues.Manifests, Events: o.Versions, Log: o.Log})
+	a.Handle("POST /graphql", access.Read, statistics(buckets))
 	return a
 }
 

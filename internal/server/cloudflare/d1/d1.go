@@ -70,7 +70,6 @@ func Register(r *wire.Router, o Options) {
 	r.Handle("GET "+one, access.Read, s.get)
 	r.Handle("DELETE "+one, access.Deploy, s.remove)
 	r.HandleLarge("POST "+one+"/query", access.Read, queue.D1RequestBytes, s.query)
-	r.Handle("POST /graphql", access.Read, s.numbers)
 }
 
 // database is one that there is.
@@ -335,23 +334,4 @@ func failed(err error) error {
 		return fault.New(fault.Invalid, access.CodeForbidden, "%s", e.Text).WithHint("use a token with the role deploy").WithCause(err)
 	}
 	return fault.New(kind, wire.CodeD1, "%s", e.Text).WithCause(err)
-}
-
-// noNumbers is said of all other statistics.
-const noNumbers = "celld keeps no statistics of queries, and answers none over GraphQL — its numbers are at /metrics"
-
-// numbers answers the one question of Cloudflare's statistics that wrangler asks, about the use of a D1 database, with none.
-func (s *service) numbers(w http.ResponseWriter, c *wire.Call) error {
-	in, err := wire.Body[struct{ Query string }](c)
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(in.Query, "d1AnalyticsAdaptiveGroups") {
-		// wrangler takes any JSON for numbers, an error too, and shows what is none.
-		http.Error(w, noNumbers, http.StatusNotFound)
-		return nil
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write([]byte(`{"data":{"viewer":{"accounts":[{"d1AnalyticsAdaptiveGroups":[]}]}},"errors":null}`))
-	return err
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,13 +35,14 @@ type Options struct {
 
 // Router is an http.Handler of the calls that were registered. A call that was not is answered with code 7003.
 type Router struct {
-	o   Options
-	mux *http.ServeMux
+	o    Options
+	mux  *http.ServeMux
+	ends []*regexp.Regexp
 }
 
 // NewRouter returns a router without calls.
 func NewRouter(o Options) *Router {
-	r := &Router{o, http.NewServeMux()}
+	r := &Router{o: o, mux: http.NewServeMux()}
 	r.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusNotFound, nil, &problem{codeUnknownPath, q.Method + " " + strings.TrimPrefix(q.URL.Path, Prefix) + " is not a call of this server"})
 	})
@@ -49,7 +52,33 @@ func NewRouter(o Options) *Router {
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	r.mux.ServeHTTP(w, q)
+	r.mux.ServeHTTP(w, r.closed(q))
+}
+
+// OpenEnd says that in paths which a pattern matches, its second group is one name whatever is in it: some clients write the
+// slashes of a name as they are. Both groups together are the path as it was sent.
+func (r *Router) OpenEnd(pattern *regexp.Regexp) { r.ends = append(r.ends, pattern) }
+
+// closed is a request whose path ends with one segment where it is one of OpenEnd.
+func (r *Router) closed(q *http.Request) *http.Request {
+	path := q.URL.EscapedPath()
+	for _, pattern := range r.ends {
+		parts := pattern.FindStringSubmatch(path)
+		if parts == nil {
+			continue
+		}
+		head, errHead := url.PathUnescape(parts[1])
+		name, errName := url.PathUnescape(parts[2])
+		if errHead != nil || errName != nil {
+			continue
+		}
+		again := *q
+		again.URL = new(url.URL)
+		*again.URL = *q.URL
+		again.URL.Path, again.URL.RawPath = head+name, parts[1]+strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
+		return &again
+	}
+	return q
 }
 
 // Call is a request whose token was accepted.
