@@ -165,7 +165,7 @@ func Run(ctx context.Context, s *Settings) error {
 	counted := &numbers.APICalls{}
 	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
-		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		known.Calls, known.Pools = counted.Counts(), append(known.Pools, prometheus.PoolOf(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
