@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/kv"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/outsiders"
 	"github.com/runlot/runlot/internal/daemon/r2"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/starts"
@@ -129,7 +130,9 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, o.R2, n.SendTo, o.Log)
+	n.r2 = r2.New(o.State, o.R2, func(ctx context.Context, database, queueName string, drafts []queue.Draft) error {
+		return outsiders.Send(ctx, n, database, queueName, drafts)
+	}, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)

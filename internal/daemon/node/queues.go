@@ -38,23 +38,8 @@ func (n *Node) Database(ctx context.Context, databaseName string) (reach.Databas
 	return reach.Database{Broker: b, Records: db.records}, nil
 }
 
-// SendTo sends messages that are no app's, within queue.SendTimeout. A database that is there and that no app uses is opened for
-// it; none is made. Faults: those of Database, and of a send.
-func (n *Node) SendTo(ctx context.Context, databaseName, queueName string, drafts []queue.Draft) error {
-	ctx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
-	defer cancel()
-	if _, inUse := n.databases.Find(databaseName); !inUse && (n.o.Store != nil || n.servers.Known(databaseName)) {
-		if err := n.Open(ctx, databaseName); err != nil {
-			return err
-		}
-	}
-	db, err := n.Database(ctx, databaseName)
-	if err != nil {
-		return err
-	}
-	_, err = db.Broker.Send(ctx, queueName, drafts)
-	return err
-}
+// Known implements outsiders.Node.
+func (n *Node) Known(name string) bool { return n.o.Store != nil || n.servers.Known(name) }
 
 // Withdraw implements removals.Node.
 func (n *Node) Withdraw(ctx context.Context, databaseName, queueName string) (done func(), err error) {

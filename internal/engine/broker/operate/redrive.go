@@ -346,7 +346,7 @@ func (d *redrive) chosen(ctx context.Context, ids []queue.ID) error {
 			return false, err
 		}
 		found := d.o.look.IDs(heads)
-		d.done.Missing = without(ids, found)
+		d.done.Missing = look.Without(ids, found)
 		ids = found
 		return false, d.checkSources(heads)
 	})

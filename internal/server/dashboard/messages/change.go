@@ -358,19 +358,7 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		c, err := api.RetryMessages(ctx, database, queue, []string{id})
 		return chosen("Hurried", c, err)
 	case verb == "cancel":
-		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
-		if err != nil {
-			return "", invalid("%q is no operation", form.Get("operation"))
-		}
-		o, err := api.Operation(ctx, number)
-		if err != nil {
-			return "", err
-		}
-		if o.Database != database || o.Queue != queue {
-			return "", &client.Error{Status: http.StatusNotFound, Code: "operation_unknown", Message: fmt.Sprintf("the queue %s has no operation %d", queue, number)}
-		}
-		_, err = api.CancelOperation(ctx, number)
-		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err
+		return cancel(ctx, api, database, queue, form.Get("operation"))
 	}
 	kind, ok := kinds[verb]
 	if !ok {
