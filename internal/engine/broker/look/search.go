@@ -356,14 +356,3 @@ func Matches(f *filter.Filter, h *store.Head, now int64) bool {
 	}
 	return f.Match(&filter.Subject{State: state, Attempts: int(h.Failures)}, now)
 }
-
-// Bounded cuts heads where the bodies become more than one transaction should move.
-func Bounded(heads []store.Head) []store.Head {
-	bytes := 0
-	for i := range heads {
-		if bytes += heads[i].Bytes; bytes > queue.ReadBytes && i > 0 {
-			return heads[:i]
-		}
-	}
-	return heads
-}
