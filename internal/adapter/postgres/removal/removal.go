@@ -102,7 +102,7 @@ func Scrap(ctx context.Context, conn *pgx.Conn, limit int) (more bool, err error
 		if err != nil || records.RowsAffected() > 0 {
 			return err
 		}
-		for _, table := range []string{"batch_held", "removed"} {
+		for _, table := range []string{"batch_held", "undo", "removed"} {
 			if _, err := tx.Exec(ctx, "DELETE FROM runlot_queue."+table+" WHERE queue_id = $1", id); err != nil {
 				return err
 			}

@@ -20,9 +20,8 @@ type Queue struct {
 	book    *Book
 
 	// mu guards everything below. It is never held over a call to the store.
-	mu sync.Mutex
-	// removed is set when the queue ended.
-	removed bool
+	mu      sync.Mutex
+	removed bool // set when the queue ended
 	// count and bytes are exact once the count at the start is done; until then they count from it.
 	count, bytes int64
 	// newest is the highest Seq that a committed message of this queue may have, as far as the lanes were told.
