@@ -63,7 +63,6 @@ var wranglerCommands = area{"wrangler", []feature{
 		note: "The objects that bindings see, with the same events. A bucket that a live version binds is not deleted. There is one storage class and one place; what a bucket can have " +
 			"beyond objects and rules for events (`cors`, `lifecycle`, `lock`, `domain`, `sippy`, `catalog`) is refused with code 7003. wrangler itself cuts a key at `?` and `#`.",
 	},
-	{name: "`tail`, `versions secret`, `queues subscription`", of: "CJ", state: absent, note: "Refused with code 7003, which names the call."},
 	{
 		name: "the npm package `cloudflare`: `client.queues` and all below it", of: "C", state: works, tests: "`TestSDK`",
 	},

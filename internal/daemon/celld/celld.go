@@ -165,7 +165,7 @@ func Run(ctx context.Context, s *Settings) error {
 	counted := &numbers.APICalls{}
 	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
-		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		known.Calls, known.Pools = counted.Counts(), append(known.Pools, prometheus.PoolOf(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
@@ -179,7 +179,7 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
 	dialect := cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
+		Deploy: engine, Versions: versions, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
 		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
 	})
 	defer dialect.Wait()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/server/cloudflare/r2"
 	"github.com/runlot/runlot/internal/server/cloudflare/wire"
 )
@@ -34,7 +35,9 @@ func statistics(buckets *r2.Service) func(w http.ResponseWriter, c *wire.Call) e
 		case strings.Contains(in.Query, "r2StorageAdaptiveGroups"):
 			objects, bytes, err := buckets.Totals(c, in.Variables.Filter.Bucket)
 			if err != nil {
-				return err
+				// wrangler takes any JSON for numbers, an error too, and shows what is none.
+				http.Error(w, fault.From(err).Error(), http.StatusServiceUnavailable)
+				return nil
 			}
 			answer["r2StorageAdaptiveGroups"] = []any{map[string]any{
 				"max":        map[string]int64{"objectCount": objects, "payloadSize": bytes, "metadataSize": 0},

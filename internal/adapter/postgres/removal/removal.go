@@ -32,8 +32,8 @@ SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce((SELECT max(id) FROM 
 const inboxSQL = `WITH gone AS (DELETE FROM runlot_queue.inbox WHERE queue_id = $1 RETURNING octet_length(body) AS bytes)
 	SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM gone`
 
-// endSQL makes the queue one that was.
-const endSQL = `WITH gone AS (DELETE FROM runlot_queue.queue WHERE id = $1 RETURNING id, name)
+// endSQL makes the queue one that was, in which nothing can be undone.
+const endSQL = `WITH forgotten AS (DELETE FROM runlot_queue.undo WHERE queue_id = $1), gone AS (DELETE FROM runlot_queue.queue WHERE id = $1 RETURNING id, name)
 	INSERT INTO runlot_queue.removed (queue_id, name) SELECT id, name FROM gone`
 
 // lockNotAvailable is PostgreSQL's code for a lock that was waited for in vain.

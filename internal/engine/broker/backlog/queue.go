@@ -72,7 +72,7 @@ func newQueue(b *Book, info *store.QueueInfo) *Queue {
 		book: b, ID: info.ID, Name: info.Name, Created: time.UnixMilli(info.Created),
 		newest:    b.nextSeq - 1,
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
-		settings: info.Settings, retention: retentionOf(&info.Settings),
+		settings: info.Settings, retention: info.Kept(),
 		leases: map[*queue.Batch]*Lease{},
 	}
 	q.wake = wheel.NewEntry(q)

@@ -50,8 +50,8 @@ type Buckets interface {
 
 // Queues finds queues by their ids, for a token that opens them.
 type Queues interface {
-	// Place is where the queue with an id is.
-	Place(c *wire.Call, id string) (database, name string, err error)
+	// Find is where the queue with an id is.
+	Find(c *wire.Call, id string) (database, name string, err error)
 	// ID is the id of a queue, and Shown how it is called.
 	ID(database, name string) string
 	Shown(c *wire.Call, database, name string) (string, error)

@@ -35,7 +35,7 @@ const (
 // known are the queues: one, by its name.
 type known struct{}
 
-func (known) Place(_ *wire.Call, id string) (database, name string, err error) {
+func (known) Find(_ *wire.Call, id string) (database, name string, err error) {
 	if id != "id-changes" {
 		return "", "", fault.New(fault.NotFound, queue.CodeQueueNotFound, "there is no queue with the id %s", id)
 	}

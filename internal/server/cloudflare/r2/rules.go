@@ -66,7 +66,7 @@ func (s *Service) queueRules(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	database, name, err := s.o.Queues.Place(c, c.PathValue("queue"))
+	database, name, err := s.o.Queues.Find(c, c.PathValue("queue"))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Service) addRules(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	database, name, err := s.o.Queues.Place(c, c.PathValue("queue"))
+	database, name, err := s.o.Queues.Find(c, c.PathValue("queue"))
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *Service) deleteRules(w http.ResponseWriter, c *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	database, name, err := s.o.Queues.Place(c, c.PathValue("queue"))
+	database, name, err := s.o.Queues.Find(c, c.PathValue("queue"))
 	if err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	if m.Settled != nil {
 		return &Content{Template: "message", Data: map[string]any{
 			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": "", "Language": "", "Tree": nil, "History": history, "Asks": nil,
-			"Batch": v.batch(m),
+			"Batch": v.batch(m), "Undo": undoables,
 		}}, nil
 	}
 	body, language := whole(m)
