@@ -170,7 +170,7 @@ func Run(ctx context.Context, s *Settings) error {
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: versions, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
 		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})

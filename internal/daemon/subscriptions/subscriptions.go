@@ -152,14 +152,6 @@ func (r Records) DeleteApp(ctx context.Context, name string) error {
 	return r.Store.DeleteApp(ctx, name)
 }
 
-// AddEvent implements deploy.Store. A subscription goes with its queue, and that is looked at when one is deleted.
-func (r Records) AddEvent(ctx context.Context, e *deploy.Event, keep int) error {
-	if e.Kind == deploy.EventQueueDeleted {
-		defer r.Wake()
-	}
-	return r.Store.AddEvent(ctx, e, keep)
-}
-
 // Facts are told of batches, and wake who sends the events of dead letters. Of a pulled message nobody tells.
 type Facts struct {
 	witness.Facts
