@@ -79,8 +79,7 @@ func thumbnails(t *testing.T, n *node) {
 	n.kill()
 	n.start()
 
-	n.holds("image-changes-dead", 1)
-	n.holds("image-changes", 0)
+	n.settled("image-changes", "image-changes-dead", "notes.png")
 	for i := range pictures - 1 {
 		_, left, right := picture(i, width, height)
 		small, err := png.Decode(bytes.NewReader(n.want(http.StatusOK, app, "GET", "/thumbnails"+escaped(i), nil)))
