@@ -268,11 +268,22 @@ func (n *node) want(status int, app, method, path string, body []byte, header ..
 	return answer
 }
 
+// becomes waits until a path of an app is answered with a status, and returns the answer.
+func (n *node) becomes(status int, app, path string) (body []byte) {
+	n.t.Helper()
+	n.await(path+" of "+app, func() (string, bool) {
+		got, answer, err := n.ask(app, "GET", path, nil)
+		body = answer
+		return fmt.Sprint(got, err), err == nil && got == status
+	})
+	return body
+}
+
 // settled waits until a queue is empty and what it could not do is in its dead-letter queue: messages that have a text, and no
 // others. They may be several, since a process that dies does a step twice.
 func (n *node) settled(queue, dead, text string) {
 	n.t.Helper()
-	for name, wanted := range map[string]func(int64) bool{queue: func(left int64) bool { return left == 0 }, dead: func(letters int64) bool { return letters > 0 }} {
+	holds := func(name string, wanted func(messages int64) bool) {
 		n.await("what is in "+name, func() (string, bool) {
 			q, err := n.Queue(n.t.Context(), "default", name)
 			if err != nil {
@@ -281,6 +292,8 @@ func (n *node) settled(queue, dead, text string) {
 			return fmt.Sprintf("%+v", q), wanted(q.Unsettled)
 		})
 	}
+	holds(dead, func(messages int64) bool { return messages > 0 })
+	holds(queue, func(messages int64) bool { return messages == 0 })
 	letters, err := n.Peek(n.t.Context(), "default", dead, "", "", 0)
 	if err != nil {
 		n.t.Fatal(err)

@@ -71,10 +71,7 @@ func thumbnails(t *testing.T, n *node) {
 		n.want(http.StatusNoContent, app, "PUT", escaped(i), file.Bytes(), "Content-Type", "image/png")
 	}
 	n.want(http.StatusNoContent, app, "PUT", "/notes.png", []byte("this is no image"))
-	n.await("a first thumbnail", func() (string, bool) {
-		status, _, err := n.ask(app, "GET", "/thumbnails"+escaped(0), nil)
-		return fmt.Sprint(status, err), status == http.StatusOK
-	})
+	n.becomes(http.StatusOK, app, "/thumbnails"+escaped(0))
 	n.want(http.StatusNoContent, app, "DELETE", escaped(pictures-1), nil)
 	n.kill()
 	n.start()
@@ -82,7 +79,7 @@ func thumbnails(t *testing.T, n *node) {
 	n.settled("image-changes", "image-changes-dead", "notes.png")
 	for i := range pictures - 1 {
 		_, left, right := picture(i, width, height)
-		small, err := png.Decode(bytes.NewReader(n.want(http.StatusOK, app, "GET", "/thumbnails"+escaped(i), nil)))
+		small, err := png.Decode(bytes.NewReader(n.becomes(http.StatusOK, app, "/thumbnails"+escaped(i))))
 		if err != nil {
 			t.Errorf("%s: %v", name(i), err)
 			continue
@@ -91,14 +88,11 @@ func thumbnails(t *testing.T, n *node) {
 			t.Errorf("%s: %v, %v and %v, want %v and %v", name(i), small.Bounds(), at(small, 5), at(small, 60), left, right)
 		}
 	}
-	n.want(http.StatusNotFound, app, "GET", "/thumbnails"+escaped(pictures-1), nil)
+	n.becomes(http.StatusNotFound, app, "/thumbnails"+escaped(pictures-1))
 	n.want(http.StatusNotFound, app, "GET", "/thumbnails/notes.png", nil)
 	// A thumbnail raises no event, else there would be thumbnails of thumbnails.
 	n.want(http.StatusNotFound, app, "GET", "/thumbnails/thumbnails"+escaped(0), nil)
 
 	n.want(http.StatusNoContent, app, "DELETE", escaped(0), nil)
-	n.await("the thumbnail goes with its image", func() (string, bool) {
-		status, _, err := n.ask(app, "GET", "/thumbnails"+escaped(0), nil)
-		return fmt.Sprint(status, err), status == http.StatusNotFound
-	})
+	n.becomes(http.StatusNotFound, app, "/thumbnails"+escaped(0))
 }
