@@ -268,17 +268,6 @@ func (n *node) want(status int, app, method, path string, body []byte, header ..
 	return answer
 }
 
-// becomes waits until a path of an app is answered with a status, and returns the answer.
-func (n *node) becomes(status int, app, path string) (body []byte) {
-	n.t.Helper()
-	n.await(path+" of "+app, func() (string, bool) {
-		got, answer, err := n.ask(app, "GET", path, nil)
-		body = answer
-		return fmt.Sprint(got, err), err == nil && got == status
-	})
-	return body
-}
-
 // settled waits until a queue is empty and what it could not do is in its dead-letter queue: messages that have a text, and no
 // others. They may be several, since a process that dies does a step twice.
 func (n *node) settled(queue, dead, text string) {
