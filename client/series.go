@@ -14,6 +14,8 @@ type Series struct {
 	// StepSeconds is the time that each point stands for.
 	StepSeconds int           `json:"step_seconds"`
 	Points      []SeriesPoint `json:"points"`
+	// Known is until when the numbers are there: the last point ends then, where its span is not over.
+	Known time.Time `json:"known"`
 }
 
 // SeriesPoint is a queue in a span of time. The counts are sums; depths, age and calls are the highest of the time.

@@ -34,6 +34,8 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` at which the public reaches an app, with\n{app} for its name (default\nhttp://{app}.localhost:PORT)")
 	f.StringArrayVar(&s.urls, "database-url", nil, "`URL` of a PostgreSQL of your own; NAME=URL\nfor one database of several")
 	s.capped.define(f)
+	f.StringVar(&s.R2URL, "r2-url", "", "`URL` of an S3 store for R2 buckets:\ns3://BUCKET/PREFIX?endpoint=URL&region=NAME\n(default: the data folder)")
+	f.StringVar(&s.R2Credentials, "r2-credentials", "", "`FILE` with its keys, like AWS's credentials\nfile (default: AWS's environment variables)")
 	f.DurationVar(&s.ParkAfter, "park-after", celld.DefaultParkAfter, "`TIME` without work after which an app is\nparked; 0 is never")
 	f.BoolVar(&s.AllowPrivate, "allow-private", false, "let Workers reach private addresses too")
 	f.StringVar(&s.TraceEndpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over\nHTTP) that gets traces, like\nhttp://127.0.0.1:4318")
@@ -41,7 +43,7 @@ func (s *settings) Define(f *pflag.FlagSet) {
 	defineNotifications(f, &s.Notices)
 	f.StringVar(&s.level, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error\n")
 	s.set = setting.New("CELLD_", f)
-	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "park-after", "allow-private", "trace-endpoint",
+	s.set.Add("data", "listen", "operator", "public-url", "database-url", "queue-ops-cap", "database-size-cap", "d1-size-cap", "r2-url", "r2-credentials", "park-after", "allow-private", "trace-endpoint",
 		"trace-share", "log-level")
 	s.set.Add(notificationSettings...)
 	f.StringVarP(&s.config, "config", "c", "", "`FILE` of settings, in TOML")
@@ -114,6 +116,7 @@ TOML file that --config names (listen = ":8787"), in that order.`,
 	}
 	command.Must(c.MarkFlagDirname("data"))
 	command.Must(c.MarkFlagFilename("config", "toml"))
+	command.Must(c.MarkFlagFilename("r2-credentials"))
 	return c, given.set
 }
 

@@ -37,7 +37,10 @@ func furnish(w *world) (opened string) {
 	set("digest", "parked", 0, 12, 0)
 	w.fleet.states["old"] = apps.Running{}
 	w.write("jobs", `{"id":12345678901234567890,"url":"https://example.com/page/100","depth":2,"headers":{"accept":["text/html","application/xhtml+xml"],"user-agent":"crawler/1.4"},"seen":false}`)
-	w.send("jobs", 1239, 0)
+	for i, page := range []string{"about", "blog/2026/queues", "blog/2026/retries", "docs/deploy", "docs/limits", "feed", "imprint", "jobs", "legal/terms", "news?page=2", "press", "pricing", "shop/cart", "team"} {
+		w.write("jobs", fmt.Sprintf(`{"url":"https://example.com/%s","depth":%d,"priority":%q}`, page, 1+i%3, []string{"low", "normal", "high"}[i%3]))
+	}
+	w.send("jobs", 1225, 0)
 	w.send("jobs", 43, 600)
 	w.send("orders", 12, 0)
 	w.send("jobs-dead", 7, 0)
@@ -106,6 +109,13 @@ func TestScreens(t *testing.T) {
 		"batch": "/apps/crawler/queues?batch=main/" + opened, "queue": "/databases/main/queues/jobs", "messages": "/databases/main/queues/jobs/messages", "send": "/databases/main/queues/jobs/messages?ask=send", "ask": "/queues?ask=pause&on=main/jobs",
 		"rollback": "/apps/crawler/versions?ask=rollback&version=2", "nothing": "/apps/crawler/queues?find=zzz&outcome=expired",
 	}
+	waits, err := w.admin.Peek(t.Context(), "main", "jobs", "delayed", "", 3)
+	if err != nil || len(waits.Items) != 3 {
+		t.Fatalf("%+v, %v", waits, err)
+	}
+	if _, err := w.admin.DeleteMessages(t.Context(), "main", "jobs", []string{waits.Items[0].ID, waits.Items[1].ID, waits.Items[2].ID}); err != nil {
+		t.Fatal(err)
+	}
 	some, err := w.admin.Peek(t.Context(), "main", "jobs", "", "", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +175,7 @@ func curves(w http.ResponseWriter, _ *http.Request) {
 		}
 		in := int64(step * (70 + 18*wave + 160*burst))
 		p := client.SeriesPoint{
-			Time: from.Add(time.Duration(i) * step * time.Second), Sent: in, Left: int64(step * (72 + 15*wave + 60*burst)), Retried: int64(step * (1.5 + wave)),
+			Time: from.Add(time.Duration(i) * step * time.Second), Sent: in, Left: int64(step * (72 + 15*wave + 60*burst)), Retried: int64(step * (4 + 2*wave + 9*burst)),
 			Visible: 300 + int64(80*wave+2600*burst), Delayed: 43 + int64(10*wave), InFlight: 60 + int64(18*wave+90*burst), OldestSeconds: 2 + wave + 31*burst,
 			Running: 6 + int(2*wave+9*burst), Allowed: 16,
 		}

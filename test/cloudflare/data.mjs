@@ -45,7 +45,36 @@ async function kv() {
   assert.deepEqual(await all(namespaces.keys.list("cache", { account_id, prefix: "s" })), []);
 }
 
-for (const [name, test] of Object.entries({ kv })) {
+async function r2() {
+  const { buckets } = client.r2;
+  const made = await buckets.create({ account_id, name: "sdk-made" });
+  assert.equal(made.storage_class, "Standard");
+  await refused(buckets.create({ account_id, name: "sdk-made" }), BadRequestError, 10004);
+  assert.deepEqual((await buckets.list({ account_id })).buckets.map((b) => b.name), ["files", "sdk-made"]);
+  assert.equal((await buckets.get("sdk-made", { account_id })).name, "sdk-made");
+  await buckets.delete("sdk-made", { account_id });
+  await refused(buckets.get("sdk-made", { account_id }), NotFoundError, 10006);
+
+  const of = { account_id, bucket_name: "files" };
+  await buckets.objects.upload("a/sdk?", new TextEncoder().encode("from the SDK"), of);
+  assert.equal(await (await buckets.objects.get("a/sdk?", of)).text(), "from the SDK");
+  const found = await all(buckets.objects.list("files", { account_id, prefix: "a/", per_page: 1 }));
+  assert.deepEqual(found.map((o) => [o.key, o.size]), [["a/sdk?", 12]]);
+  await refused(buckets.objects.get("none", of), NotFoundError, 10007);
+  await buckets.objects.upload("gone", new TextEncoder().encode("x"), of);
+  await buckets.objects.delete("gone", of);
+
+  const [queue] = (await all(client.queues.list({ account_id }))).filter((q) => q.queue_name === "changes");
+  const { eventNotifications } = buckets;
+  await eventNotifications.update(queue.queue_id, { ...of, rules: [{ actions: ["PutObject"], prefix: "x" }] });
+  const { rules } = await eventNotifications.get(queue.queue_id, of);
+  assert.deepEqual(rules.map((r) => [r.actions, r.prefix]), [[["PutObject"], "x"]]);
+  assert.equal((await eventNotifications.list("files", { account_id })).queues[0].queueName, "changes");
+  await eventNotifications.delete(queue.queue_id, of);
+  assert.deepEqual((await eventNotifications.list("files", { account_id })).queues, []);
+}
+
+for (const [name, test] of Object.entries({ kv, r2 })) {
   await test();
   console.log(name);
 }

@@ -71,6 +71,8 @@ type house struct {
 	ready celld.Ready
 	token string
 	dir   string
+	// name is that of the app.
+	name string
 	*client.Client
 }
 
@@ -78,7 +80,7 @@ type house struct {
 func open(t *testing.T, project string) *house {
 	t.Helper()
 	need(t)
-	h := &house{t: t, dir: t.TempDir()}
+	h := &house{t: t, dir: t.TempDir(), name: "shop"}
 	if err := os.CopyFS(h.dir, os.DirFS(filepath.Join(tools, "testdata", project))); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +199,7 @@ func has(t *testing.T, what, out string, want ...string) {
 // ask makes a request to the app.
 func (h *house) ask(path string) string {
 	h.t.Helper()
-	return h.askOf("shop", path)
+	return h.askOf(h.name, path)
 }
 
 // askOf asks an app.
@@ -208,6 +210,8 @@ func (h *house) askOf(app, path string) string {
 		h.t.Fatal(err)
 	}
 	r.Host = app + ".localhost"
+
+	r.Header.Set("X-Shop", "yes")
 	c := &http.Client{Transport: &http.Transport{}, Timeout: waitTime}
 	defer c.CloseIdleConnections()
 	response, err := c.Do(r)

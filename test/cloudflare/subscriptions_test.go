@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/runlot/runlot/client"
+	"github.com/runlot/runlot/client/subscriptions"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 )
 
@@ -115,6 +116,17 @@ func TestWranglerSubscriptions(t *testing.T) {
 	if _, err := h.Send(t.Context(), "default", "jobs", []client.Draft{{Body: []byte(`"bad"`)}}); err != nil {
 		t.Fatal(err)
 	}
+	h.wrangler("queues create watched")
+	h.post("/event_subscriptions/subscriptions", `{"source": {"type": "workers.script"}, "destination": {"type": "queues.queue", "queue_id": "`+queues.ID("default", "watched")+`"},
+		"events": ["script.deleted"]}`)
+	h.wrangler("queues delete watched")
+	h.wait("the subscription goes with its queue", func() (string, bool) {
+		list, err := subscriptions.List(t.Context(), h.Client, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(list), len(list) == 1
+	})
 	e = h.events("told", 2)[1]
 	letters, _ := e.Payload["messages"].([]any)
 	if e.Type != "cf.queues.queue.message.dead_lettered" || e.Source["queueName"] != "jobs" || len(letters) != 1 || !strings.Contains(fmt.Sprint(letters), "no luck") {

@@ -179,13 +179,13 @@ var areas = []area{
 			note: "workerd's own, with SQL, alarms and WebSockets, on the disk of the node; classes of the same app. A deployment ends the old process before it starts the new one, while requests wait; connections end with it. Such an app is not parked. Deployed migrations stay, and a version from before one cannot be rolled back to.",
 		},
 		{
-			name: "R2", of: "CJ", state: differs, cases: "r2-*", tests: "`TestBucketModel`, `TestKilledPut`, `TestR2OnWorkerd`",
-			note: "Files of the node behind Cloudflare's own client. A put that has returned is on the disk. There is one storage class, and no encryption by keys of the caller's (`ssecKey`).",
+			name: "R2", of: "CJ", state: differs, cases: "r2-*", tests: "`TestBucketModel`, `TestKilledPut`, `TestR2OnWorkerd`, `TestR2OnS3`",
+			note: "Files of the node, or [an S3 store](OPERATING.md#r2-buckets-in-an-s3-store), behind Cloudflare's own client. A put that has returned is on the disk. There is one storage class, and no encryption by keys of the caller's (`ssecKey`).",
 		},
 		{name: "Workflows, service bindings and all others", of: "CJ", state: absent, note: "Refused with its place."},
 		{
 			name: "R2 event notifications", of: "C", state: differs, tests: "`TestEventsWaitWithTheChange`, `TestEventsAreTold`; `TestScripts` (r2)",
-			note: "Rules by prefix and suffix, made with `runlot r2 notification`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
+			note: "Rules by prefix and suffix, made with `runlot r2 notification` or with `wrangler`; the messages have Cloudflare's form. There are no lifecycle rules, so no `LifecycleDeletion`, and the binding copies nothing, so no `CopyObject`.",
 		},
 		{
 			name: "event subscriptions", of: "C", state: differs, tests: "`TestWranglerSubscriptions`, `TestFactsRaiseEvents`, `TestDeadLettersAreTold`",
@@ -239,7 +239,7 @@ var areas = []area{
 			note: "`select * from runlot_queue.batches`: the last 10,000 of each queue, for 7 days.",
 		},
 		{name: "mail after three failed batches", of: "R", state: absent, note: "Watch the log of `celld`."},
-		{name: "dashboard, GraphQL metrics, `wrangler tail`, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev` and in the log of `celld`; `runlot events` lists who deployed what."},
+		{name: "dashboard, GraphQL metrics, audit logs", of: "CR", state: absent, note: "Logs of Workers are in the output of `runlot dev`, in the log of `celld` and in `wrangler tail`; `runlot events` lists who deployed what."},
 	}},
 	apiCalls, wranglerCommands,
 }

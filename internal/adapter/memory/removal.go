@@ -40,6 +40,7 @@ func (s *Store) Remove(ctx context.Context, queueID int32) (store.Count, error) 
 			c.Bytes += int64(len(r.body))
 			return true
 		})
+		s.db.forget(&store.Forget{Queue: queueID})
 		q.removed = true
 		delete(s.db.byName, q.info.Name)
 		return nil

@@ -66,7 +66,7 @@ func TestBulkBesideDelivery(t *testing.T) {
 		t.Error("the search looked at nothing meanwhile")
 	}
 
-	counted, err := b.Matching(t.Context(), "jobs", f)
+	counted, err := b.Matching(t.Context(), "jobs", f, 0)
 	clustertest.Must(t, err)
 	if counted.Matched != queue.CountMatched || counted.Complete {
 		t.Errorf("counted %+v", counted)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/runlot/runlot/internal/adapter/postgres/query"
 	"github.com/runlot/runlot/internal/adapter/postgres/removal"
-	"github.com/runlot/runlot/internal/adapter/postgres/undo"
 	"github.com/runlot/runlot/internal/adapter/postgres/retry"
+	"github.com/runlot/runlot/internal/adapter/postgres/undo"
 	"github.com/runlot/runlot/internal/adapter/postgres/usage"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/store"

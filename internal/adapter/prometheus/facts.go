@@ -3,6 +3,8 @@ package prometheus
 import (
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/runlot/runlot/internal/engine/series"
 )
 
@@ -68,4 +70,13 @@ type Pool struct {
 	Busy, Idle, Limit int64
 	Waits             int64
 	Waited            time.Duration
+}
+
+// PoolOf is what is known of the connections to a database.
+func PoolOf(databaseName, use string, pool *pgxpool.Pool) Pool {
+	s := pool.Stat()
+	return Pool{
+		Database: databaseName, Use: use, Busy: int64(s.AcquiredConns()), Idle: int64(s.IdleConns()), Limit: int64(s.MaxConns()),
+		Waits: s.EmptyAcquireCount(), Waited: s.EmptyAcquireWaitTime(),
+	}
 }

@@ -238,6 +238,31 @@ func (db *database) run(ctx context.Context, d *Databases, queries []d1.Query, r
 	return results, err
 }
 
+// Remove deletes the database of an identity when the calls before have ended. One that comes behind makes it anew. Faults:
+// those of a call that waits.
+func (d *Databases) Remove(ctx context.Context, identity string) error {
+	db, err := d.enter(identity)
+	if err != nil {
+		return err
+	}
+	defer d.leave(db)
+	if err := take(ctx, db.turn); err != nil {
+		return err
+	}
+	defer db.turn.Release(1)
+	d.shut(db)
+	var errs error
+	for _, part := range []string{"-wal", "-shm", ""} { // the file last: without it, the others are nothing
+		if err := os.Remove(db.path + part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, err)
+		}
+	}
+	if errs != nil {
+		return fault.New(fault.Environment, "d1_remove", "the D1 database %s cannot be deleted", identity).WithCause(errs)
+	}
+	return nil
+}
+
 // Close ends what runs, rolls it back and closes every database. Twice is fine.
 func (d *Databases) Close() {
 	d.stop()

@@ -1,13 +1,10 @@
 package workerd
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/runlot/runlot/internal/engine/dispatch"
 )
@@ -54,17 +51,4 @@ func (p *Process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%w: %w", dispatch.ErrLost, err)
 	}
 	return nil, fmt.Errorf("%w: %w", dispatch.ErrGone, err)
-}
-
-// patient is the connection of one request. workerd closes it when it has answered, though a body that the worker left
-// unread may still be on its way: the answer that lies there counts, not the write that fails.
-type patient struct{ net.Conn }
-
-// Write drops what the other side does not take any more.
-func (p *patient) Write(b []byte) (int, error) {
-	n, err := p.Conn.Write(b)
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return len(b), nil
-	}
-	return n, err
 }

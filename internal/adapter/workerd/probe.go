@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
+	"github.com/runlot/runlot/internal/adapter/workerd/reach"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/core/app"
@@ -66,7 +67,7 @@ func (r *Runtime) Probe(ctx context.Context, manifest *app.Manifest, bundle *app
 
 // ask gets the probe's answer.
 func ask(ctx context.Context, where *place.Place) (*app.Handlers, error) {
-	client := unixClient(where.Socket(routerSocket), 1)
+	client := reach.Client(where.Socket(routerSocket), 1)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker/", http.NoBody)
 	if err != nil {

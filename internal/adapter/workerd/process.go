@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/workerd/inflight"
 	"github.com/runlot/runlot/internal/adapter/workerd/objects"
 	"github.com/runlot/runlot/internal/adapter/workerd/place"
+	"github.com/runlot/runlot/internal/adapter/workerd/reach"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/render"
 	"github.com/runlot/runlot/internal/adapter/workerd/resident"
@@ -79,10 +79,10 @@ func (r *Runtime) newProcess(spec *Spec, where *place.Place) *Process {
 	p := &Process{
 		runtime: r, spec: *spec, place: where, calls: calls.New(), inFlight: inflight.New(), failures: reason.NewFailures(), uncaught: uncaught.New(), once: map[string]struct{}{}, over: make(chan struct{}), done: make(chan struct{}),
 		log:     r.log.With("app", spec.App, "version", spec.Version),
-		client:  unixClient(where.Socket(routerSocket), queue.RuntimeConnections),
-		watched: unixClient(where.Socket(routerSocket), 1),
-		public:  unixClient(where.Socket(publicSocket), queue.RuntimeConnections),
-		fresh:   freshClient(where.Socket(publicSocket)),
+		client:  reach.Client(where.Socket(routerSocket), queue.RuntimeConnections),
+		watched: reach.Client(where.Socket(routerSocket), 1),
+		public:  reach.Client(where.Socket(publicSocket), queue.RuntimeConnections),
+		fresh:   reach.Fresh(where.Socket(publicSocket)),
 	}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	p.host = &http.Server{
@@ -180,6 +180,8 @@ func (p *Process) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get(render.TailHeader) == "":
 		p.bound(w, r)
+	case r.URL.Path == "/invocation":
+		p.serveInvocation(r)
 	case r.URL.Path == "/request":
 		p.serveRequest(w, r)
 	case r.URL.Path == "/uncaught":
@@ -356,35 +358,4 @@ func (p *Process) checkCancelled() {
 			p.kill("a cancelled handler did not let go: a loop in it, or out of memory")
 		}
 	})
-}
-
-// freshClient returns a client that opens a connection for each request.
-func freshClient(path string) *http.Client {
-	c := unixClient(path, 0)
-	if t, ok := c.Transport.(*http.Transport); ok {
-		t.DisableKeepAlives = true
-		dial := t.DialContext
-		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return &patient{conn}, nil
-		}
-	}
-	return c
-}
-
-// unixClient returns a client whose requests all go to one unix socket.
-func unixClient(path string, connections int) *http.Client {
-	var dialer net.Dialer
-	return &http.Client{Transport: &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
-		MaxIdleConns:        connections,
-		MaxIdleConnsPerHost: connections,
-		IdleConnTimeout:     queue.RuntimeIdle,
-		DisableCompression:  true,
-		WriteBufferSize:     64 << 10,
-		ReadBufferSize:      16 << 10,
-	}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/tail"
 )
 
 // BindingHeader is the header of every request that Spec.Host gets. It names the queue binding that the call was made
@@ -53,6 +54,8 @@ type Spec struct {
 	// Logged is called when everything that a delivery logged is in Log, with Develop only, and not for every delivery: the
 	// logs of one may not come. It must not block. Nil is fine.
 	Logged func(delivery string)
+	// Invoked takes every invocation that has ended, while Process.Watch is on. It must not block. Nil drops them.
+	Invoked func(*tail.Invocation)
 	// MapStack is nil when the bundle has no source map.
 	MapStack MapStack
 	// Objects is the folder of what Durable Objects store, which the process has for itself; "" is right for an app without

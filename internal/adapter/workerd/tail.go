@@ -1,6 +1,7 @@
 package workerd
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/runlot/runlot/internal/adapter/workerd/calls"
+	"github.com/runlot/runlot/internal/adapter/workerd/invocation"
 	"github.com/runlot/runlot/internal/adapter/workerd/reason"
 	"github.com/runlot/runlot/internal/adapter/workerd/untold"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -56,6 +58,22 @@ func (p *Process) serveTail(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.tailed(&event)
+}
+
+// Watch makes the process tell Spec.Invoked of every invocation, or of none.
+func (p *Process) Watch(ctx context.Context, on bool) error {
+	return invocation.Watch(ctx, p.client, on)
+}
+
+// serveInvocation takes one invocation from the tail, for those who follow the app.
+func (p *Process) serveInvocation(r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, queue.MaxTailBody))
+	if err == nil && p.spec.Invoked != nil {
+		err = invocation.Hand(body, p.spec.MapStack, p.failures.Explain, p.spec.Invoked)
+	}
+	if err != nil {
+		p.log.Warn("an invocation could not be read for those who follow it", "error", err)
+	}
 }
 
 // tailed hands the exceptions and logs of one invocation on.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +72,7 @@ func create() *cobra.Command {
 		Args:    command.Args(1, 1, "bucket"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return w.use(c, func(rules *r2.Rules) error {
-				made, err := rules.Create(c.Context(), given[0], rule, kinds, time.Now())
+				made, err := rules.Create(c.Context(), given[0], rule, kinds)
 				if err != nil {
 					return err
 				}

@@ -14,10 +14,11 @@ func remove() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Delete a queue, with all that it holds",
-		Long: `remove deletes a queue: its messages, also those in flight, its settings and its
-history. It asks first. A queue that a running app names, or an R2 bucket sends
-its events to, is refused: deploy the app without it, or delete the app. One that
-is made again under the name is another queue, which sees nothing of the first.`,
+		Long: `remove deletes a queue: its messages, also those in flight, its settings and
+its history. It asks first. One that a running app names is refused, as is one
+that an R2 bucket or a subscription sends events to: deploy the app without it,
+or delete the app. One that is made again under the name is another queue,
+which sees nothing of the first.`,
 		Example: "  runlot queue remove jobs-old\n  runlot queue remove jobs-old --yes",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {

@@ -89,3 +89,16 @@ func (m *Manifest) Queues() []string {
 	}
 	return names
 }
+
+// DeadLetterQueues are the dead-letter queues of a database that manifests name, by the queue that they belong to.
+func DeadLetterQueues(manifests []*Manifest, database string) map[string]string {
+	dead := map[string]string{}
+	for _, m := range manifests {
+		for i := range m.Consumers {
+			if c := &m.Consumers[i]; m.Database == database && c.DeadLetterQueue != "" {
+				dead[c.Queue] = c.DeadLetterQueue
+			}
+		}
+	}
+	return dead
+}

@@ -201,6 +201,10 @@ const (
 	D1Open = 64
 	// D1MigrationBytes is the largest file of SQL that is read: a migration, or what is executed from a file.
 	D1MigrationBytes = 64 << 20
+	// D1Transfers is how many files of SQL are on their way through Cloudflare's API at a time, D1TransferTime how long an
+	// address of one of them is good.
+	D1Transfers    = 4
+	D1TransferTime = 10 * time.Minute
 )
 
 // Bounds of what celld keeps of its apps.

@@ -84,4 +84,30 @@ const (
 	R2RetryMax   = time.Minute
 	// R2Rules is the most rules of one bucket.
 	R2Rules = 100
+	// R2ReadTries is how often an object is looked at that changes while it is read.
+	R2ReadTries = 5
+)
+
+// Bounds of R2 buckets that are kept in an S3 store.
+const (
+	// S3Connections is the most connections to the store. S3DialTime is how long one may take to come about, S3IdleTime how long
+	// one may stand still while something is on its way, and S3KeepTime how long one is kept that nobody uses.
+	S3Connections = 64
+	S3DialTime    = 10 * time.Second
+	S3IdleTime    = time.Minute
+	S3KeepTime    = 90 * time.Second
+	// S3Tries is how often a call is made that the store does not answer.
+	S3Tries = 4
+	// S3StartTime is how long the start waits for the store's answer to whether it can be used.
+	S3StartTime = 10 * time.Second
+	// S3MetadataBytes is the most that the store keeps beside an object, names and values.
+	S3MetadataBytes = 2_048
+	// S3Parallel is the most objects that one call asks the store about at a time.
+	S3Parallel = 16
+	// S3CountTime is how long the objects of a bucket may take to be counted.
+	S3CountTime = 30 * time.Second
+	// S3DoubtTime is how long it is looked whether a change was made that the store did not confirm; S3DoubtLook is the wait
+	// between two looks.
+	S3DoubtTime = 10 * time.Minute
+	S3DoubtLook = 10 * time.Second
 )

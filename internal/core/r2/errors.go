@@ -9,6 +9,7 @@ import (
 // Codes are Cloudflare's.
 const (
 	codeMissing      = 10007
+	codeNotEmpty     = 10008
 	codeSmall        = 10011
 	codeMetadata     = 10012
 	codeName         = 10020
@@ -37,6 +38,11 @@ func (e *Error) Error() string { return e.Text }
 // Missing is a key without an object.
 func Missing() error { return &Error{404, codeMissing, "The specified key does not exist."} }
 
+// NotEmpty is a bucket that is to be deleted and has objects.
+func NotEmpty() error {
+	return &Error{409, codeNotEmpty, "The bucket you tried to delete is not empty."}
+}
+
 // Precondition is a condition that does not hold.
 func Precondition() error {
 	return &Error{412, codePrecondition, "At least one of the pre-conditions you specified did not hold."}
@@ -63,6 +69,11 @@ func SmallPart() error {
 // UnevenParts are parts of different sizes, of which only the last may be smaller.
 func UnevenParts() error {
 	return &Error{400, codeBadUpload, "There was a problem with the multipart upload. All parts but the last have the same size."}
+}
+
+// LargeMetadata is metadata that is too large.
+func LargeMetadata() error {
+	return &Error{400, codeMetadata, "Your metadata headers exceed the maximum allowed metadata size."}
 }
 
 // Argumentf is a call that means nothing.

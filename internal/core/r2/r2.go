@@ -165,6 +165,8 @@ type Query struct {
 	After string
 	Skip  bool
 	Limit int
+	// About says that the metadata of each object is wanted too; without it, an answer may leave that out.
+	About bool
 }
 
 // Page is the answer to a Query, in the order of the keys' bytes.
@@ -200,7 +202,7 @@ func CheckCustom(fields []Field) error {
 		size += len(f.K) + len(f.V)
 	}
 	if size > queue.R2MetadataBytes {
-		return &Error{Status: 400, Code: codeMetadata, Text: "Your metadata headers exceed the maximum allowed metadata size."}
+		return LargeMetadata()
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/subscriptions"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/api"
 	"github.com/runlot/runlot/internal/server/api/replay"
 	"github.com/runlot/runlot/internal/server/cloudflare"
@@ -100,6 +101,10 @@ func Run(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
+	buckets, err := s.store()
+	if err != nil {
+		return err
+	}
 	puller := pulls.New(leaseKey)
 	defer puller.Wait()
 	told, err := notices.New(&s.Notices, operator.Addr().String(), s.Version, s.Log)
@@ -107,11 +112,15 @@ func Run(ctx context.Context, s *Settings) error {
 		return err
 	}
 	facts := &subscriptions.Facts{Facts: told}
+	followed := tail.New(s.Log)
 	n := node.New(node.Options{
-		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps,
-		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts,
+		Workerd: program, Postgres: func() (string, error) { return binaries.Postgres(".") }, State: data, DatabaseURLs: s.DatabaseURLs, Caps: s.Caps, R2: buckets,
+		AllowPrivate: s.AllowPrivate, StopTime: queue.DrainTime, Tracer: tracer, Log: s.Log, Observer: &observer{s.Log, told}, Facts: facts, Tails: followed,
 	})
 	defer n.Stop()
+	if err := n.R2().Check(ctx, s.Log); err != nil {
+		return stopped(ctx, err)
+	}
 	store, err := control.Open(ctx, n.ControlURL)
 	if err != nil {
 		return stopped(ctx, err)
@@ -152,16 +161,16 @@ func Run(ctx context.Context, s *Settings) error {
 		return stopped(ctx, err)
 	}
 	defer background.Stop()
-	remover := &removals.Remover{Node: n, Operations: background}
+	remover := &removals.Remover{Node: n, Operations: background, Subscriptions: events.List}
 	counted := &numbers.APICalls{}
 	measured := func() *prometheus.Facts {
 		known := f.facts(s.Version)
-		known.Calls, known.Pools = counted.Counts(), append(known.Pools, node.PoolFacts(servers.ControlDatabase, "control", store.Pool()))
+		known.Calls, known.Pools = counted.Counts(), append(known.Pools, prometheus.PoolOf(servers.ControlDatabase, "control", store.Pool()))
 		return known
 	}
 	handler := http.NewServeMux()
 	calls := api.New(api.Options{
-		Deploy: engine, Versions: store, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
+		Deploy: engine, Versions: versions, Access: keeper, Instance: f, Queues: n, Remover: remover, Crons: n, D1: n.D1(), Compile: compile, Operations: background, Outbox: store.Outbox(), Subscriptions: events,
 		Replays: replay.Options{Store: store.Replies(), Sealer: seal, Node: name}, Observe: counted.Observe, Metrics: prometheus.Handler(measured, s.Log),
 		Version: s.Version, Account: account, Log: s.Log,
 	})
@@ -169,11 +178,19 @@ func Run(ctx context.Context, s *Settings) error {
 	handler.Handle(api.Prefix, calls)
 	handler.Handle(api.MetricsPath, calls)
 	handler.Handle("/", page)
-	handler.Handle(cloudflare.Prefix+"/", cloudflare.New(cloudflare.Options{
-		Deploy: engine, Versions: store, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), Compile: compile,
-		Subdomain: where.subdomain(), Account: account, Log: s.Log,
-	}))
-	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: handler, page: page, engine: engine, pulls: puller, holder: holder}, ready)
+	dialect := cloudflare.New(cloudflare.Options{
+		Deploy: engine, Versions: versions, Access: keeper, Queues: databases{n, puller, remover}, Subscriptions: events, D1: n.D1(), EncodeD1: d1.JSON, KV: n.KV(), R2: n.R2(), Compile: compile,
+		Subdomain: where.subdomain(), Account: account, Tails: followed, Log: s.Log,
+	})
+	defer dialect.Wait()
+	operators := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, cloudflare.Prefix+"/") {
+			dialect.ServeHTTP(w, r) // past the mux, which would clean paths that end with the key of an object
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	return serve(ctx, s, &doors{public: public, operator: operator, fleet: f, operators: operators, page: page, engine: engine, pulls: puller, dialect: dialect, holder: holder}, ready)
 }
 
 // nodeName names the celld of a data folder among those that know of the same database: for a person, with what tells it from
@@ -275,6 +292,7 @@ type doors struct {
 	page             *dashboard.Dashboard
 	pulls            *pulls.Keeper
 	engine           *deploy.Engine
+	dialect          *cloudflare.API
 	// holder ends all of it when another celld has taken over.
 	holder *control.Holder
 }
@@ -286,6 +304,7 @@ func serve(ctx context.Context, s *Settings, d *doors, ready Ready) error {
 	operator.ReadTimeout = queue.APIBodyTime
 	operator.RegisterOnShutdown(d.pulls.Stop) // pulls that wait would hold the stop up, and so would views that are open
 	operator.RegisterOnShutdown(d.page.Stop)
+	operator.RegisterOnShutdown(d.dialect.Stop)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for server, listener := range map[*http.Server]net.Listener{

@@ -11,6 +11,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/daemon/caps"
 	"github.com/runlot/runlot/internal/daemon/celld/notices"
+	"github.com/runlot/runlot/internal/daemon/r2"
 )
 
 // Settings are what an operator chooses. Their names and meanings are in package cli, which reads them.
@@ -26,6 +27,8 @@ type Settings struct {
 	DatabaseURLs map[string]string
 	// Caps bound the databases.
 	Caps caps.Settings
+	// R2URL is the S3 store of R2 buckets, "" for the data folder, and R2Credentials the file of its keys, "" for the environment.
+	R2URL, R2Credentials string
 	// ParkAfter is how long an app has nothing to do before it is parked; 0 never parks.
 	ParkAfter time.Duration
 	// Notices are how operators are told of what goes wrong.
@@ -41,6 +44,17 @@ type Settings struct {
 	Log     *slog.Logger
 	// Ready is told how to use what runs, once it does.
 	Ready func(Ready)
+}
+
+// store is where R2 buckets are; nil is the data folder.
+func (s *Settings) store() (*r2.Store, error) {
+	if s.R2URL != "" {
+		return r2.ReadStore(s.R2URL, s.R2Credentials)
+	}
+	if s.R2Credentials != "" {
+		return nil, fault.New(fault.Invalid, "r2_credentials", "--r2-credentials is for an S3 store").WithHint("name that with --r2-url")
+	}
+	return nil, nil //nolint:nilnil // the data folder is no store of its own
 }
 
 // Ready is how to use what runs.

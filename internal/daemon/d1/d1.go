@@ -34,13 +34,14 @@ type Databases struct {
 	door  *server.Door
 	// operators bounds what the calls of operators hold in memory.
 	operators *semaphore.Weighted
+	log       *slog.Logger
 }
 
 // New returns the databases in a state folder, each of at most maxBytes; 0 is queue.D1DatabaseBytes. Nothing is made before
 // the first use. log takes what workers must not see.
 func New(state string, maxBytes int64, log *slog.Logger) *Databases {
 	files := sqlite.New(sqlite.Options{Dir: filepath.Join(state, Folder), MaxBytes: maxBytes, Log: log})
-	return &Databases{files: files, door: server.NewDoor(files, log), operators: semaphore.NewWeighted(queue.D1Operators)}
+	return &Databases{files: files, door: server.NewDoor(files, log), operators: semaphore.NewWeighted(queue.D1Operators), log: log}
 }
 
 // Close ends what runs, rolls it back and closes every database. Twice is fine.

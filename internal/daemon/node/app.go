@@ -219,7 +219,7 @@ func (a *App) start(ctx context.Context, v *Version) (*workerd.Process, error) {
 	}
 	spec.Objects = a.n.objects(m)
 	spec.Host = a.n.r2.Handler(m, a.n.kv.Handler(m, a.n.d1.Handler(m, spec.Host)))
-	p, err := a.n.runtime.Start(ctx, spec)
+	p, err := a.n.launch(ctx, &spec)
 	if err == nil {
 		a.starts.Add(1)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/metered"
+	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/usage"
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/series"
@@ -274,20 +275,18 @@ func (d *database) Declare(ctx context.Context, names []string) error {
 	return nil
 }
 
-// withdraw takes back that a queue was declared, before it is deleted.
-func (d *database) withdraw(queueName string) {
+// remove deletes a queue, and drops what memory holds of it, so that another of its name begins with nothing.
+func (d *database) remove(ctx context.Context, b *broker.Broker, queueName string) (store.Count, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.queues = slices.DeleteFunc(d.queues, func(name string) bool { return name == queueName })
-}
-
-// forgetQueue drops what memory holds of a queue that was deleted, so that another of its name begins with nothing.
-func (d *database) forgetQueue(queueName string) {
-	d.records.Forget(queueName)
-	d.series.Forget(queueName)
-	if d.told != nil {
-		d.told.Removed(d.name, queueName)
-	}
+	d.mu.Unlock()
+	return b.RemoveQueue(ctx, queueName, func() {
+		d.records.Forget(queueName)
+		d.series.Forget(queueName)
+		if d.told != nil {
+			d.told.Removed(d.name, queueName)
+		}
+	})
 }
 
 // Waiting is the number of unsettled messages of a queue; -1 when they are not counted before ctx ends.

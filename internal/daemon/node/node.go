@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/daemon/inorder"
 	"github.com/runlot/runlot/internal/daemon/kv"
 	"github.com/runlot/runlot/internal/daemon/numbers"
+	"github.com/runlot/runlot/internal/daemon/outsiders"
 	"github.com/runlot/runlot/internal/daemon/r2"
 	"github.com/runlot/runlot/internal/daemon/servers"
 	"github.com/runlot/runlot/internal/daemon/starts"
@@ -32,6 +33,7 @@ import (
 	"github.com/runlot/runlot/internal/engine/ledger"
 	"github.com/runlot/runlot/internal/engine/schedule"
 	"github.com/runlot/runlot/internal/engine/series"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/binding"
 )
 
@@ -71,6 +73,8 @@ type Options struct {
 	DatabaseURLs map[string]string
 	// Caps bound the databases.
 	Caps caps.Settings
+	// R2 is the S3 store of R2 buckets; nil keeps them in the state folder.
+	R2 *r2.Store
 	// Store, when set, opens the store of a database in place of PostgreSQL's.
 	Store func(ctx context.Context, database string) (Store, error)
 	// AllowPrivate lets Workers reach private addresses too.
@@ -85,6 +89,8 @@ type Options struct {
 	Observer Observer
 	// Facts, when set, is told what notifications are made of.
 	Facts witness.Facts
+	// Tails, when set, takes the invocations of apps that somebody follows.
+	Tails *tail.Hub
 }
 
 // Node is what the apps of one machine share.
@@ -124,7 +130,9 @@ func New(o Options) *Node {
 		o.Tracer = trace.None
 	}
 	n.tracing = tracing.New(o.Tracer)
-	n.r2 = r2.New(o.State, n.SendTo, o.Log)
+	n.r2 = r2.New(o.State, o.R2, func(ctx context.Context, database, queueName string, drafts []queue.Draft) error {
+		return outsiders.Send(ctx, n, database, queueName, drafts)
+	}, o.Log)
 	n.records = o.Observer
 	if o.Develop {
 		n.inOrder = inorder.New(o.Observer)
@@ -169,6 +177,9 @@ func (n *Node) D1() *d1.Databases { return n.d1 }
 
 // KV are the node's KV namespaces.
 func (n *Node) KV() *kv.Namespaces { return n.kv }
+
+// R2 are the node's R2 buckets.
+func (n *Node) R2() *r2.Buckets { return n.r2 }
 
 // ControlURL is how the database of what is known of the apps is reached.
 func (n *Node) ControlURL(ctx context.Context) (string, error) { return n.servers.Control(ctx) }
@@ -247,8 +258,7 @@ func (n *Node) Claimable(m *app.Manifest) error {
 // release gives up the queues that a holds and that the version it runs does not consume.
 func (n *Node) release(a *App, runs *Version) {
 	if runs == nil {
-		n.claims.Release(a, nil)
-		return
+		runs = &Version{}
 	}
 	n.claims.Release(a, runs.Manifest)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/app"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/engine/broker"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/series"
 	"github.com/runlot/runlot/internal/server/api/reach"
@@ -38,70 +39,43 @@ func (n *Node) Database(ctx context.Context, databaseName string) (reach.Databas
 	return reach.Database{Broker: b, Records: db.records}, nil
 }
 
-// SendTo sends messages that are no app's, within queue.SendTimeout. A database that is there and that no app uses is opened for
-// it; none is made. Faults: those of Database, and of a send.
-func (n *Node) SendTo(ctx context.Context, databaseName, queueName string, drafts []queue.Draft) error {
-	ctx, cancel := context.WithTimeout(ctx, queue.SendTimeout)
-	defer cancel()
-	if _, inUse := n.databases.Find(databaseName); !inUse && (n.o.Store != nil || n.servers.Known(databaseName)) {
-		if err := n.Open(ctx, databaseName); err != nil {
-			return err
-		}
-	}
-	db, err := n.Database(ctx, databaseName)
-	if err != nil {
-		return err
-	}
-	_, err = db.Broker.Send(ctx, queueName, drafts)
-	return err
-}
+// Known implements outsiders.Node.
+func (n *Node) Known(name string) bool { return n.o.Store != nil || n.servers.Known(name) }
 
 // Removable implements removals.Node.
 func (n *Node) Removable(ctx context.Context, databaseName, queueName string) error {
-	done, err := n.withdraw(ctx, databaseName, queueName)
+	_, done, err := n.withdraw(ctx, databaseName, queueName)
 	if err == nil {
 		done()
 	}
 	return err
-}
-
-// withdraw takes a queue away from the apps, until done is called. Faults: NotFound (queue.CodeQueueNotFound); Conflict for a
-// queue that somebody uses.
-func (n *Node) withdraw(ctx context.Context, databaseName, queueName string) (done func(), err error) {
-	db, err := n.Database(ctx, databaseName)
-	if err == nil {
-		_, err = db.Broker.Settings(queueName)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if done, err = n.claims.Remove(databaseName, queueName, n.Manifests); err != nil {
-		return nil, err
-	}
-	if err := n.r2.Unfed(ctx, databaseName, queueName); err != nil {
-		done()
-		return nil, err
-	}
-	return done, nil
 }
 
 // RemoveQueue implements removals.Node.
 func (n *Node) RemoveQueue(ctx context.Context, databaseName, queueName string) (store.Count, error) {
-	done, err := n.withdraw(ctx, databaseName, queueName)
+	b, done, err := n.withdraw(ctx, databaseName, queueName)
 	if err != nil {
 		return store.Count{}, err
 	}
 	defer done()
-	db, ok := n.databases.Find(databaseName)
-	if !ok {
-		return store.Count{}, fault.New(fault.NotFound, queue.CodeQueueNotFound, "no app uses a database %q", databaseName)
+	db, _ := n.databases.Find(databaseName) // what was in use stays so
+	return db.remove(ctx, b, queueName)
+}
+
+// withdraw takes a queue away from the apps, until done is called. Faults: NotFound (queue.CodeQueueNotFound); Conflict for a
+// queue that somebody uses.
+func (n *Node) withdraw(ctx context.Context, databaseName, queueName string) (b *broker.Broker, done func(), err error) {
+	db, err := n.Database(ctx, databaseName)
+	if err == nil {
+		_, err = db.Broker.Settings(queueName)
 	}
-	db.withdraw(queueName)
-	b, err := db.live(ctx)
-	if err != nil {
-		return store.Count{}, err
+	if err == nil {
+		err = n.r2.Unfed(ctx, databaseName, queueName)
 	}
-	return b.RemoveQueue(ctx, queueName, func() { db.forgetQueue(queueName) })
+	if err == nil {
+		done, err = n.claims.Remove(databaseName, queueName, n.Manifests)
+	}
+	return db.Broker, done, err
 }
 
 // DatabaseURL is how a database is reached, made if it is new.

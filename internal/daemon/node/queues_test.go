@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/cluster/clustertest"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/outsiders"
 	folder "github.com/runlot/runlot/internal/daemon/state"
 )
 
@@ -42,13 +43,13 @@ func TestSendToADatabaseThatNoAppUses(t *testing.T) {
 	if _, err := n.ControlURL(t.Context()); err != nil { // it runs, as under celld
 		t.Fatal(fault.Detail(err))
 	}
-	if err := n.SendTo(t.Context(), "default", "told", drafts); err != nil {
+	if err := outsiders.Send(t.Context(), n, "default", "told", drafts); err != nil {
 		t.Fatal(fault.Detail(err))
 	}
 	if got := n.Waiting(t.Context(), "default", "told"); got != 1 {
 		t.Errorf("%d messages wait", got)
 	}
-	if err := n.SendTo(t.Context(), "nowhere", "told", drafts); fault.KindOf(err) != fault.NotFound {
+	if err := outsiders.Send(t.Context(), n, "nowhere", "told", drafts); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("a database that is not there: %v", err)
 	}
 	if n.servers.Known("nowhere") {

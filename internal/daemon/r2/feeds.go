@@ -2,8 +2,6 @@ package r2
 
 import (
 	"context"
-	"path/filepath"
-	"strings"
 
 	"github.com/runlot/runlot/internal/core/fault"
 )
@@ -14,12 +12,11 @@ const CodeQueueFed = "queue_fed"
 
 // Unfed refuses a queue that a rule of a bucket sends events to. Fault: Conflict (CodeQueueFed).
 func (b *Buckets) Unfed(ctx context.Context, database, queueName string) error {
-	names, err := b.Files()
+	buckets, err := b.files.Names()
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		bucket := strings.TrimSuffix(name, filepath.Ext(name))
+	for _, bucket := range buckets {
 		rules, err := b.Rules(ctx, bucket)
 		if err != nil {
 			return err

@@ -11,11 +11,19 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/runlot/runlot/internal/adapter/s3/s3test"
 	"github.com/runlot/runlot/internal/core/queue"
 	core "github.com/runlot/runlot/internal/core/r2"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(cleaning{m}) }
+
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	defer s3test.Remove()
+	return c.M.Run()
+}
 
 const patience = time.Minute
 
@@ -59,13 +67,13 @@ func TestEventsAreTold(t *testing.T) {
 	rules := OpenRules(state, slog.New(slog.DiscardHandler))
 	defer rules.Close()
 	for _, name := range []string{"images", "gone"} {
-		if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: name, Prefix: "in/"}, []string{"object-create", "object-delete"}, time.Now()); err != nil {
+		if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: name, Prefix: "in/"}, []string{"object-create", "object-delete"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	messages, refused := make(chan queue.Draft, 10), make(chan struct{}, 100)
 	open := func(gone bool) *Buckets {
-		return New(state, func(_ context.Context, database, name string, drafts []queue.Draft) error {
+		return New(state, nil, func(_ context.Context, database, name string, drafts []queue.Draft) error {
 			if database != "default" || name == "gone" && gone {
 				refused <- struct{}{}
 				return errors.New("there is no such queue")
@@ -113,11 +121,11 @@ func TestAQueueThatComesBack(t *testing.T) {
 	state := t.TempDir()
 	rules := OpenRules(state, slog.New(slog.DiscardHandler))
 	defer rules.Close()
-	if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: "q"}, EventTypes, time.Now()); err != nil {
+	if _, err := rules.Create(t.Context(), "files", Rule{Database: "default", Queue: "q"}, EventTypes); err != nil {
 		t.Fatal(err)
 	}
 	messages, tries := make(chan queue.Draft, 10), 0
-	b := New(state, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
+	b := New(state, nil, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
 		if tries++; tries < 3 {
 			return errors.New("the database does not answer")
 		}
@@ -136,25 +144,79 @@ func TestRulesThatAreRefused(t *testing.T) {
 	defer rules.Close()
 	good := Rule{Database: "default", Queue: "q"}
 	for name, create := range map[string]func() (*Rule, error){
-		"a bucket": func() (*Rule, error) { return rules.Create(t.Context(), "A", good, EventTypes, time.Now()) },
+		"a bucket": func() (*Rule, error) { return rules.Create(t.Context(), "A", good, EventTypes) },
 		"a queue": func() (*Rule, error) {
-			return rules.Create(t.Context(), "files", Rule{Database: "default"}, EventTypes, time.Now())
+			return rules.Create(t.Context(), "files", Rule{Database: "default"}, EventTypes)
 		},
 		"an event": func() (*Rule, error) {
-			return rules.Create(t.Context(), "files", good, []string{"object-read"}, time.Now())
+			return rules.Create(t.Context(), "files", good, []string{"object-read"})
 		},
-		"no event": func() (*Rule, error) { return rules.Create(t.Context(), "files", good, nil, time.Now()) },
+		"no event": func() (*Rule, error) { return rules.Create(t.Context(), "files", good, nil) },
 	} {
 		if _, err := create(); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
 	for range queue.R2Rules {
-		if _, err := rules.Create(t.Context(), "files", good, EventTypes, time.Now()); err != nil {
+		if _, err := rules.Create(t.Context(), "files", good, EventTypes); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rules.Create(t.Context(), "files", good, EventTypes, time.Now()); err == nil {
+	if _, err := rules.Create(t.Context(), "files", good, EventTypes); err == nil {
 		t.Error("there is no end of rules")
+	}
+}
+
+// TestEventsFromAStore: objects in an S3 store are told like those of the folder, also those of a process that died before it
+// could note that they are there.
+func TestEventsFromAStore(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("AWS_ACCESS_KEY_ID", s3test.Credentials.ID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3test.Credentials.Secret)
+	at, err := ReadStore("s3://"+s3test.Bucket+"?endpoint=http://"+s3test.Serve(t)+"&region="+s3test.Region, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make(chan queue.Draft, 10)
+	open := func() *Buckets {
+		return New(state, at, func(_ context.Context, _, _ string, drafts []queue.Draft) error {
+			for i := range drafts {
+				messages <- drafts[i]
+			}
+			return nil
+		}, slog.New(slog.DiscardHandler))
+	}
+	b := open()
+	if err := b.Check(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.AddRule(t.Context(), "files", &Rule{Database: "default", Queue: "q", Actions: []string{core.PutObject, core.DeleteObject}}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, b, "a")
+	if got := told(t, messages); got != "PutObject a" {
+		t.Error(got)
+	}
+	if err := b.Drop(t.Context(), "files"); err == nil {
+		t.Error("a bucket with an object is deleted")
+	}
+	// What a process leaves that dies between the deletion and its event.
+	o, err := b.Open(t.Context(), "files", "a")
+	if err != nil || o == nil {
+		t.Fatal(o, err)
+	}
+	if err := b.files.Intend(t.Context(), "files", []core.Intent{{Action: core.DeleteObject, Key: "gone", Mark: o.Info().Version}}); err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	b.Close()
+	b = open()
+	defer b.Close()
+	b.Tell()
+	if got := told(t, messages); got != "DeleteObject gone" {
+		t.Error(got)
+	}
+	if names, err := b.Names(t.Context()); err != nil || len(names) != 1 {
+		t.Error(names, err)
 	}
 }

@@ -2,30 +2,21 @@ package r2
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/runlot/runlot/internal/adapter/sqlite/r2"
 	"github.com/runlot/runlot/internal/core/fault"
-	"github.com/runlot/runlot/internal/core/queue"
 	core "github.com/runlot/runlot/internal/core/r2"
 )
 
 // Rule says which events of a bucket are told to a queue.
-type Rule = r2.Rule
-
-// eventTypes are the actions behind the names that people use.
-var eventTypes = map[string][]string{
-	"object-create": {"PutObject", "CopyObject", "CompleteMultipartUpload"},
-	"object-delete": {"DeleteObject", "LifecycleDeletion"},
-}
+type Rule = core.Rule
 
 // EventTypes are the names of kinds of events.
-var EventTypes = []string{"object-create", "object-delete"}
+var EventTypes = core.EventTypes
 
 // Rules are the rules of the buckets in a state folder, which a daemon may use at the same time: it looks at them with each
 // change of a bucket.
@@ -48,36 +39,22 @@ func (r *Rules) List(ctx context.Context, bucket string) ([]Rule, error) {
 }
 
 // Create adds a rule for kinds of events and returns it with its id.
-func (r *Rules) Create(ctx context.Context, bucket string, rule Rule, kinds []string, now time.Time) (*Rule, error) {
-	if !core.ValidBucket(bucket) {
-		return nil, fault.New(fault.Invalid, "r2_bucket", "%q is no bucket: %s", bucket, core.BucketRule)
-	}
-	if !queue.ValidName(rule.Queue) || !queue.ValidName(rule.Database) {
-		return nil, fault.New(fault.Invalid, "r2_rule", "%q of database %q cannot be a queue: %s", rule.Queue, rule.Database, queue.NameRule).
-			WithHint("name a queue with --queue")
-	}
+func (r *Rules) Create(ctx context.Context, bucket string, rule Rule, kinds []string) (*Rule, error) {
 	for _, kind := range kinds {
-		if eventTypes[kind] == nil {
+		actions := core.KindActions[kind]
+		if actions == nil {
 			return nil, fault.New(fault.Invalid, "r2_rule", "there are no events %q", kind).WithHint("name object-create or object-delete, or both with a comma between them")
 		}
-		rule.Actions = append(rule.Actions, eventTypes[kind]...)
+		rule.Actions = append(rule.Actions, actions...)
 	}
-	if len(kinds) == 0 {
-		return nil, fault.New(fault.Invalid, "r2_rule", "a rule names the events that it is for").WithHint("add --event-type object-create, or object-delete")
+	if err := rule.Check(bucket); err != nil {
+		return nil, err
 	}
 	//nolint:gosec // the PostgreSQL of a root process runs as another user and has to pass through
 	if err := os.MkdirAll(r.state, 0o711); err != nil {
 		return nil, fault.New(fault.Environment, "state_unusable", "the state folder %s cannot be used", r.state).
 			WithHint("name a folder that you may write to with --state").WithCause(err)
 	}
-	all, err := r.List(ctx, bucket)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) >= queue.R2Rules {
-		return nil, fault.New(fault.Limit, "r2_rules", "the bucket %s has %d rules, the most that a bucket can have", bucket, len(all)).WithHint("delete one first")
-	}
-	rule.ID, rule.Created = rand.Text(), now.UTC().Truncate(time.Second)
 	return &rule, r.buckets.AddRule(ctx, bucket, &rule)
 }
 

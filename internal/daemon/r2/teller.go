@@ -3,14 +3,14 @@ package r2
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/runlot/runlot/internal/adapter/s3"
 	"github.com/runlot/runlot/internal/adapter/sqlite/r2"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	core "github.com/runlot/runlot/internal/core/r2"
 )
 
 // Send sends messages to a queue of a database, and returns when they are stored.
@@ -19,6 +19,7 @@ type Send func(ctx context.Context, database, queueName string, drafts []queue.D
 // teller sends events to queues, from the outboxes of the buckets, in one goroutine that runs from the first event on.
 type teller struct {
 	buckets *r2.Buckets
+	store   *s3.Buckets // nil where there is none
 	send    Send
 	log     *slog.Logger
 	wake    chan struct{}
@@ -61,26 +62,34 @@ func (t *teller) run() {
 		case <-t.alive.Done():
 			return
 		}
-		if err := t.all(); err == nil || t.alive.Err() != nil {
+		open, err := t.all()
+		if err == nil || t.alive.Err() != nil {
 			failures = 0
+			if open {
+				again.Reset(queue.S3DoubtLook)
+			}
 			continue
-		} else if failures++; failures == 1 {
-			t.log.Warn("events of an R2 bucket wait: their queue does not take them", "error", fault.Detail(err))
+		}
+		if failures++; failures == 1 {
+			t.log.Warn("events of an R2 bucket wait: their queue does not take them, or the store does not answer", "error", fault.Detail(err))
 		}
 		again.Reset(queue.Backoff{First: queue.R2RetryFirst, Max: queue.R2RetryMax}.Delay(failures))
 	}
 }
 
-// all empties every outbox as far as the queues take what is in them. The error is the last one of those that do not.
-func (t *teller) all() error {
-	names, err := t.buckets.Files()
+// all empties every outbox as far as the queues take what is in them, and says whether the store has left something open. The
+// error is the last one of those that do not.
+func (t *teller) all() (open bool, err error) {
+	names, err := t.buckets.Names()
 	if err != nil {
-		return err
+		return false, err
 	}
-	for _, name := range names {
-		bucket := strings.TrimSuffix(name, filepath.Ext(name))
-		if t.buckets.Path(bucket) != filepath.Join(filepath.Dir(t.buckets.Path(bucket)), name) {
-			continue // a name that no bucket has
+	for _, bucket := range names {
+		if t.store != nil {
+			left, failed := t.store.Resolve(t.alive, bucket)
+			if open = open || left; failed != nil {
+				err = failed
+			}
 		}
 		destinations, failed := t.buckets.Destinations(t.alive, bucket)
 		for _, to := range destinations {
@@ -92,11 +101,11 @@ func (t *teller) all() error {
 			err = failed
 		}
 	}
-	return err
+	return open, err
 }
 
 // one sends what waits for one queue. A crash between the two commits sends it again.
-func (t *teller) one(bucket string, to r2.Destination) error {
+func (t *teller) one(bucket string, to core.Destination) error {
 	for {
 		waiting, err := t.buckets.Outbox(t.alive, bucket, to, queue.R2Events)
 		if err != nil || len(waiting) == 0 {

@@ -13,19 +13,17 @@ import (
 	"github.com/runlot/runlot/internal/adapter/postgres/deaths"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/daemon/outsiders"
 	"github.com/runlot/runlot/internal/daemon/witness"
 	"github.com/runlot/runlot/internal/engine/deploy"
 	"github.com/runlot/runlot/internal/engine/dispatch"
 	"github.com/runlot/runlot/internal/engine/subscribe"
-	"github.com/runlot/runlot/internal/server/api/reach"
 	"github.com/runlot/runlot/internal/server/cloudflare/queues"
 )
 
 // Node is what events need of a node.
 type Node interface {
-	Databases() []string
-	Database(ctx context.Context, database string) (reach.Database, error)
-	SendTo(ctx context.Context, database, queueName string, drafts []queue.Draft) error
+	outsiders.Node
 	// DatabaseURL is how a database is reached.
 	DatabaseURL(ctx context.Context, database string) (string, error)
 }
@@ -63,7 +61,7 @@ func (t targets) Gone(ctx context.Context, p subscribe.Place) bool {
 
 // Send implements subscribe.Queues.
 func (t targets) Send(ctx context.Context, p subscribe.Place, drafts []queue.Draft) error {
-	return t.SendTo(ctx, p.Database, p.Queue, drafts)
+	return outsiders.Send(ctx, t, p.Database, p.Queue, drafts)
 }
 
 // notes implements subscribe.Deaths.
@@ -152,6 +150,14 @@ func (r Records) SetLive(ctx context.Context, d *deploy.Deployment, was string) 
 func (r Records) DeleteApp(ctx context.Context, name string) error {
 	defer r.Wake()
 	return r.Store.DeleteApp(ctx, name)
+}
+
+// AddEvent implements deploy.Store. A subscription goes with its queue, and that is looked at when one is deleted.
+func (r Records) AddEvent(ctx context.Context, e *deploy.Event, keep int) error {
+	if e.Kind == deploy.EventQueueDeleted {
+		defer r.Wake()
+	}
+	return r.Store.AddEvent(ctx, e, keep)
 }
 
 // Facts are told of batches, and wake who sends the events of dead letters. Of a pulled message nobody tells.

@@ -157,6 +157,15 @@ func (k *Keeper) Authenticate(ctx context.Context, text string) (*Token, error) 
 	return t, nil
 }
 
+// Valid fails with NotFound for the id of a token that was revoked or has expired.
+func (k *Keeper) Valid(ctx context.Context, id string) error {
+	t, err := k.store.Token(ctx, id)
+	if err == nil && !t.Expires.IsZero() && !time.Now().Before(t.Expires) {
+		err = fault.New(fault.NotFound, CodeTokenUnknown, "the token %q has expired", t.Name)
+	}
+	return err
+}
+
 // Allow refuses a call that needs a role, for an app or, for "", for the whole instance.
 func (t *Token) Allow(need Role, appName string) error {
 	if rank[t.Role] < rank[need] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/runlot/runlot/internal/adapter/memory"
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -82,7 +83,7 @@ func TestSearch(t *testing.T) {
 					t.Errorf("%s by %d (-want +got):\n%s", text, rows, diff)
 				}
 			}
-			c, err := r.b.Matching(t.Context(), "a", parse(t, text))
+			c, err := r.b.Matching(t.Context(), "a", parse(t, text), 0)
 			check(t, err)
 			if c.Matched != len(want) || !c.Complete {
 				t.Errorf("%s: %+v", text, c)
@@ -97,7 +98,7 @@ func TestSearch(t *testing.T) {
 		check(t, err)
 		_, err = r.b.Search(t.Context(), "a", look.SearchOptions{Filter: parse(t, "odd"), Cursor: found.Next})
 		wantFault(t, err, fault.Invalid, look.CodeCursor)
-		_, err = r.b.Matching(t.Context(), "none", filter.Filter{})
+		_, err = r.b.Matching(t.Context(), "none", filter.Filter{}, 0)
 		wantFault(t, err, fault.NotFound, queue.CodeQueueNotFound)
 	})
 }
@@ -126,10 +127,40 @@ func TestSearchIsBounded(t *testing.T) {
 		if found.Looked != 11 || !found.Complete || len(found.Messages) != 1 {
 			t.Errorf("%+v", found)
 		}
-		c, err := r.b.Matching(t.Context(), "a", parse(t, "1"))
+		c, err := r.b.Matching(t.Context(), "a", parse(t, "1"), 0)
 		check(t, err)
 		if c != (look.Counted{Matched: queue.CountMatched, Looked: queue.CountMatched}) {
 			t.Errorf("%+v", c)
+		}
+
+		// Somebody who waits gets what was found by then, and goes on from there.
+		r.db.SetFaults(func(call string) memory.Fault {
+			if call == "Search" {
+				return memory.Fault{Before: 30 * time.Millisecond}
+			}
+			return memory.Fault{}
+		})
+		within := look.SearchOptions{Filter: parse(t, "2"), Within: 50 * time.Millisecond}
+		began := time.Now()
+		found, err = r.b.Search(t.Context(), "a", within)
+		check(t, err)
+		if found.Looked != 1_500 || found.Complete || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("in a moment: %d looked at after %s", found.Looked, time.Since(began))
+		}
+		looked := found.Looked
+		for !found.Complete {
+			within.Cursor = found.Next
+			found, err = r.b.Search(t.Context(), "a", within)
+			check(t, err)
+			looked += found.Looked
+		}
+		if looked != more+1 || len(found.Messages) != 1 {
+			t.Errorf("%d looked at in all, %d found", looked, len(found.Messages))
+		}
+		c, err = r.b.Matching(t.Context(), "a", parse(t, "1"), 50*time.Millisecond)
+		check(t, err)
+		if c != (look.Counted{Matched: 1_500, Looked: 1_500}) {
+			t.Errorf("counted in a moment: %+v", c)
 		}
 	})
 }

@@ -31,6 +31,8 @@ type Series struct {
 	// numbers are there by the minute only.
 	Step   time.Duration
 	Points []Point
+	// Known is until when the numbers are there. The last point ends then, where its span is not over.
+	Known time.Time
 }
 
 // Series returns the series of a queue. Faults: Invalid for a time that ends before it begins, Unavailable when the database
@@ -53,6 +55,10 @@ func (r *Recorder) Series(ctx context.Context, q Query) (Series, error) {
 	step := chooseStep(q.Step, q.To.Sub(q.From))
 	r.mu.Lock()
 	began, started, writer, store := r.began, r.started, r.writer, r.store
+	// What happened since the last sample is not known yet, which is not nothing.
+	if end := r.last.Add(queue.SeriesStep); !r.last.IsZero() && end.After(q.From) && end.Before(q.To) {
+		q.To = end
+	}
 	r.mu.Unlock()
 	rows, err := read(ctx, store, q.Queue, q.From.Truncate(max(step, time.Minute)), q.To)
 	if err != nil && q.From.Before(began) {
@@ -68,6 +74,7 @@ func (r *Recorder) Series(ctx context.Context, q Query) (Series, error) {
 		step = max(step, time.Minute)
 	}
 	out := empty(q.From.Truncate(step), q.To, step)
+	out.Known = q.To
 	for i := range rows {
 		out.add(&rows[i].Point)
 	}

@@ -138,6 +138,26 @@ func TestAPointEveryTenSeconds(t *testing.T) {
 	})
 }
 
+// TestWhatIsNotKnownYetIsNoZero: a series ends with the last sample, in the middle of a point if need be.
+func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.close()
+		began := time.Now()
+		for range 13 {
+			w.Tally("jobs").Sent(10, 10)
+			step(queue.SeriesStep)
+		}
+		step(7 * time.Second)
+		for span, want := range map[time.Duration]int64{queue.SeriesStep: 10, time.Minute: 10} {
+			s := w.series(series.Query{Queue: "jobs", From: began, Step: span})
+			if last := s.Points[len(s.Points)-1]; last.Sent != want || !s.Known.Equal(began.Add(130*time.Second)) || last.Start.Add(span).Before(s.Known) {
+				t.Errorf("points of %s end with %d at %s, known until %s", span, last.Sent, last.Start, s.Known)
+			}
+		}
+	})
+}
+
 func TestNothingIsKeptOfAnIdleQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -95,9 +95,9 @@ func TestOperationsThroughTheAPI(t *testing.T) {
 	o = ended(t, c, o, err)
 	want := &client.Operation{
 		ID: o.ID, Kind: "redrive", Database: "db", Queue: "jobs-dead", Filter: "body.n>2 source:jobs", State: "done", Looked: 4, Matched: 2, Done: 2,
-		Skipped: map[string]int64{}, Author: "the deploy", Created: o.Created, Ended: o.Ended,
+		Skipped: map[string]int64{}, Author: "the deploy", Created: o.Created, Ended: o.Ended, Undo: o.Undo,
 	}
-	if diff := cmp.Diff(want, o); diff != "" || o.Ended == nil {
+	if diff := cmp.Diff(want, o); diff != "" || o.Ended == nil || !strings.HasPrefix(o.Undo, "operation-") {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	page, err := c.Peek(ctx, "db", "jobs-dead", "", "", 0)

@@ -39,10 +39,9 @@ type queues struct {
 func (q *queues) Databases() []string        { return q.names }
 func (q *queues) Manifests() []*app.Manifest { return q.manifests }
 
-func (q *queues) SendTo(ctx context.Context, name, queueName string, drafts []queue.Draft) error {
-	_, err := q.databases[name].Broker.Send(ctx, queueName, drafts)
-	return err
-}
+func (q *queues) Known(string) bool { return true }
+
+func (q *queues) Open(context.Context, string) error { return nil }
 
 func (q *queues) DatabaseURL(context.Context, string) (string, error) { return q.url, nil }
 

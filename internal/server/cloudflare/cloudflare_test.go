@@ -22,6 +22,7 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/access"
 	"github.com/runlot/runlot/internal/engine/deploy"
+	"github.com/runlot/runlot/internal/engine/tail"
 	"github.com/runlot/runlot/internal/server/cloudflare"
 )
 
@@ -46,6 +47,7 @@ type world struct {
 	engine *deploy.Engine
 	store  deploy.Store
 	queues *brokers
+	tails  *tail.Hub
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	log := slog.New(slog.DiscardHandler)
 	w := &world{
 		t: t, access: access.New(store), engine: deploy.New(deploy.Options{Store: store, Runner: runner{}, Sealer: seal, Log: log}), store: store,
-		queues: &brokers{},
+		queues: &brokers{}, tails: tail.New(log),
 	}
 	w.api = w.over(w.access)
 	return w
@@ -72,7 +74,7 @@ func newWorld(t *testing.T) *world {
 // over is an API that knows the tokens of a keeper.
 func (w *world) over(keeper *access.Keeper) *cloudflare.API {
 	return cloudflare.New(cloudflare.Options{
-		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Log: slog.New(slog.DiscardHandler),
+		Deploy: w.engine, Versions: w.store, Access: keeper, Queues: w.queues, Account: "local", Tails: w.tails, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -83,6 +85,18 @@ func (w *world) token(role access.Role, appName string) string {
 		w.t.Fatal(err)
 	}
 	return text
+}
+
+// until waits for something.
+func (w *world) until(is func() bool) {
+	w.t.Helper()
+	for deadline := time.After(patience); !is(); {
+		select {
+		case <-deadline:
+			w.t.Fatal("it does not happen")
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // add uploads a version of shop and returns its id.
@@ -255,7 +269,7 @@ func TestVersionsWithOtherSecrets(t *testing.T) {
 	if err := json.Unmarshal(e.Result, &versions); err != nil {
 		t.Fatal(err)
 	}
-	var names []any
+	names := make([]any, 0, len(versions.Items[0].Resources.Bindings))
 	for _, b := range versions.Items[0].Resources.Bindings {
 		names = append(names, b["name"])
 	}
@@ -308,11 +322,38 @@ func TestWhoMayCallWhat(t *testing.T) {
 		{"GET", scripts + "/none/versions", admin, 404, 10007},
 		{"GET", "/accounts/local/workers/nothing", admin, 404, 7003},
 		{"POST", "/zones", admin, 404, 7003},
+		{"GET", "/zones?name=example.com", admin, 200, 0},
+		{"PUT", scripts + "/shop/routes", admin, 200, 0},
+		{"PUT", scripts + "/shop/domains/records", reader, 403, 10000},
+		{"POST", scripts + "/none/domains/changeset", admin, 404, 10007},
+		{"GET", "/accounts/local/workers/workers/shop", reader, 200, 0},
 	} {
 		status, e := w.call(test.method, test.path, test.token, "")
 		if status != test.status || test.code != 0 && e.Errors[0].Code != test.code {
 			t.Errorf("%s %s: %d %+v", test.method, test.path, status, e.Errors)
 		}
+	}
+}
+
+// TestRoutesLeadNowhere: a deployment that has some goes on, and an event says what became of them.
+func TestRoutesLeadNowhere(t *testing.T) {
+	w := newWorld(t)
+	w.add("one")
+	token := w.token(access.Deploy, "")
+	for _, path := range []string{"/zones?name=example.com", "/zones/example.com/workers/routes"} {
+		if status, e := w.call("GET", path, token, ""); status != http.StatusOK {
+			t.Errorf("%s: %d %+v", path, status, e)
+		}
+	}
+	if status, e := w.call("PUT", scripts+"/shop/routes", token, `[{"pattern":"example.com/*"}]`); status != http.StatusOK {
+		t.Errorf("%d %+v", status, e)
+	}
+	if _, e := w.call("POST", scripts+"/shop/domains/changeset?replace_state=true", token, `[]`); string(e.Result) != `{"added":[],"conflicting":[],"removed":[],"updated":[]}` {
+		t.Errorf("changeset %s", e.Result)
+	}
+	events, err := w.store.Events(t.Context(), "shop", 0, 2)
+	if err != nil || events[1].Kind != "routes.ignored" || events[1].Detail["routes"] != "1" || !strings.Contains(events[1].Detail["message"], "lead nowhere") {
+		t.Errorf("events %+v %v", events, err)
 	}
 }
 

@@ -58,7 +58,7 @@ type event struct {
 
 // verbs say what the kinds of event mean. One that is not here is shown as it is.
 var verbs = map[string]string{
-	"app.deleted": "deleted the app", "cron.run": "ran", "version.uploaded": "uploaded", "version.amended": "declared for", "version.deployed": "deployed", "version.rolled_back": "went back to",
+	"app.deleted": "deleted the app", "cron.run": "ran", "version.uploaded": "uploaded", "version.amended": "declared for", "version.deployed": "deployed", "routes.ignored": "asked for routes", "version.rolled_back": "went back to",
 	"secret.put": "set the secret", "secret.deleted": "deleted the secret", "queue.paused": "paused", "queue.resumed": "resumed", "queue.purged": "purged",
 	"queue.created": "made the queue", "queue.deleted": "deleted the queue",
 	"queue.redriven": "redrove", "queue.retention_set": "set the retention of", "messages.deleted": "deleted messages of", "messages.retried": "retried messages of",

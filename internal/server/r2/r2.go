@@ -152,10 +152,19 @@ func (m *moving) Read(into []byte) (int, error) {
 	return m.Reader.Read(into)
 }
 
+// get answers with an object. One that changes between the look at it and at its body is looked at again.
 func (c *call) get(q *request) error {
 	if err := r2.CheckKey(q.Object); err != nil {
 		return err
 	}
+	for try := 1; ; try++ {
+		if err := c.getOnce(q); !errors.Is(err, r2.ErrChanged) || try == queue.R2ReadTries {
+			return err
+		}
+	}
+}
+
+func (c *call) getOnce(q *request) error {
 	o, err := c.buckets.Open(c.r.Context(), c.bucket, q.Object)
 	if err != nil {
 		return err
@@ -180,7 +189,10 @@ func (c *call) get(q *request) error {
 	if partial {
 		about.Range = &wireRange{strconv.FormatInt(r.Offset, 10), strconv.FormatInt(r.Length, 10)}
 	}
-	body := o.Body(r)
+	body, err := o.Body(r)
+	if err != nil {
+		return err
+	}
 	defer body.Close()
 	return c.answer(http.StatusOK, about, body, r.Length)
 }

@@ -145,7 +145,7 @@ type cursor struct {
 }
 
 func (q *request) query() (*r2.Query, error) {
-	list := &r2.Query{Prefix: q.Prefix, Delimiter: q.Delimiter, After: q.StartAfter, Limit: queue.R2Page}
+	list := &r2.Query{Prefix: q.Prefix, Delimiter: q.Delimiter, After: q.StartAfter, Limit: queue.R2Page, About: !q.NewRuntime || len(q.Include) > 0}
 	if q.Limit != nil {
 		list.Limit = *q.Limit
 	}

@@ -8,17 +8,27 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/runlot/runlot/internal/adapter/s3"
+	"github.com/runlot/runlot/internal/adapter/s3/s3test"
 	"github.com/runlot/runlot/internal/adapter/sqlite/r2"
 	"github.com/runlot/runlot/internal/adapter/workerd/workerdtest"
 	"github.com/runlot/runlot/internal/core/app"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(cleaning{m}) }
+
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	defer s3test.Remove()
+	return c.M.Run()
+}
 
 // script runs the code of a request's path with the bucket and answers with what it returns, or throws.
 const script = `
@@ -105,9 +115,34 @@ var calls = [][2]string{
 
 // TestR2OnWorkerd makes every call of the binding on the real runtime and real files.
 func TestR2OnWorkerd(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "r2")
-	buckets := r2.New(folder, func(string) {}, slog.New(slog.DiscardHandler))
+	buckets := r2.New(filepath.Join(t.TempDir(), "r2"), func(string) {}, slog.New(slog.DiscardHandler))
 	t.Cleanup(buckets.Close)
+	answer(t, buckets, calls)
+}
+
+// TestR2OnS3 makes the same calls on a real S3 store, whose lists, which are XML, have no control characters.
+func TestR2OnS3(t *testing.T) {
+	journal := r2.New(filepath.Join(t.TempDir(), "r2"), func(string) {}, slog.New(slog.DiscardHandler))
+	t.Cleanup(journal.Close)
+	buckets, err := s3.New(s3.Options{
+		Place: s3.Place{Endpoint: s3test.Serve(t), Region: s3test.Region, Bucket: s3test.Bucket}, Credentials: s3test.Credentials,
+		Scratch: t.TempDir(), Journal: journal, Doubtful: func() {}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(buckets.Close)
+	same := make([][2]string, 0, len(calls)+1)
+	same = append(same, [2]string{`r2.put("\u0001", "x")`, "Error: put: A key has no control characters in this store. (10029)"})
+	for _, c := range calls {
+		same = append(same, [2]string{strings.ReplaceAll(c[0], `\u0001`, "§"), strings.ReplaceAll(c[1], `\u0001`, "§")})
+	}
+	answer(t, buckets, same)
+}
+
+// answer holds buckets to the calls and their answers.
+func answer(t *testing.T, buckets Buckets, calls [][2]string) {
+	t.Helper()
 	handler := NewDoor(buckets, slog.New(slog.DiscardHandler)).Handler(&app.Manifest{R2Buckets: []app.R2Bucket{
 		{Binding: "R2", Bucket: "files"}, {Binding: "OTHER", Bucket: "other"},
 	}})

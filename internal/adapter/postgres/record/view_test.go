@@ -105,7 +105,7 @@ func TestStalledDatabase(t *testing.T) {
 			t.Fatal("no write waits for the lock")
 		}
 	}
-	_, err = lock.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	_, err = lock.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
 	must(t, err)
 	must(t, lock.Rollback(ctx))
 	l.Stop(ctx)

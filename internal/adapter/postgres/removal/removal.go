@@ -32,8 +32,8 @@ SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce((SELECT max(id) FROM 
 const inboxSQL = `WITH gone AS (DELETE FROM runlot_queue.inbox WHERE queue_id = $1 RETURNING octet_length(body) AS bytes)
 	SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM gone`
 
-// endSQL makes the queue one that was.
-const endSQL = `WITH gone AS (DELETE FROM runlot_queue.queue WHERE id = $1 RETURNING id, name)
+// endSQL makes the queue one that was, in which nothing can be undone.
+const endSQL = `WITH forgotten AS (DELETE FROM runlot_queue.undo WHERE queue_id = $1), gone AS (DELETE FROM runlot_queue.queue WHERE id = $1 RETURNING id, name)
 	INSERT INTO runlot_queue.removed (queue_id, name) SELECT id, name FROM gone`
 
 // lockNotAvailable is PostgreSQL's code for a lock that was waited for in vain.
@@ -102,7 +102,7 @@ func Scrap(ctx context.Context, conn *pgx.Conn, limit int) (more bool, err error
 		if err != nil || records.RowsAffected() > 0 {
 			return err
 		}
-		for _, table := range []string{"batch_held", "removed"} {
+		for _, table := range []string{"batch_held", "undo", "removed"} {
 			if _, err := tx.Exec(ctx, "DELETE FROM runlot_queue."+table+" WHERE queue_id = $1", id); err != nil {
 				return err
 			}

@@ -1,15 +1,9 @@
 package r2
 
 import (
-	"crypto/md5"  //nolint:gosec // G501: R2's etags are MD5
 	"crypto/rand" // names of files that no two have
-	"crypto/sha1" //nolint:gosec // G505: a checksum that the caller may ask for
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,13 +14,6 @@ import (
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/core/r2"
 )
-
-// MD5 is the checksum that every object has.
-const MD5 = "md5"
-
-var hashes = map[string]func() hash.Hash{
-	MD5: md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
-}
 
 // piece is a part of an object's body that lies in a file of its own.
 type piece struct {
@@ -40,7 +27,7 @@ type blob struct {
 	folder string
 	file   *os.File
 	size   int64
-	sums   map[string]hash.Hash
+	sums   r2.Sums
 	// placed says that the file has its name.
 	placed bool
 }
@@ -50,14 +37,7 @@ func (b *Buckets) Receive(bucket string, body io.Reader, checksums ...string) (_
 	if err := b.clean(bucket); err != nil {
 		return nil, err
 	}
-	received := &blob{id: rand.Text(), folder: b.folder(bucket), sums: map[string]hash.Hash{}}
-	writers := make([]io.Writer, 0, len(checksums)+2)
-	for _, name := range append(checksums, MD5) {
-		if received.sums[name] == nil && hashes[name] != nil {
-			received.sums[name] = hashes[name]()
-			writers = append(writers, received.sums[name])
-		}
-	}
+	received := &blob{id: rand.Text(), folder: b.folder(bucket), sums: r2.NewSums(checksums...)}
 	temporary := filepath.Join(received.folder, temporaryFolder)
 	if err := os.MkdirAll(temporary, 0o700); err != nil {
 		return nil, err
@@ -65,7 +45,7 @@ func (b *Buckets) Receive(bucket string, body io.Reader, checksums ...string) (_
 	if received.file, err = os.OpenFile(filepath.Join(temporary, received.id), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
 		return nil, err
 	}
-	received.size, err = io.Copy(io.MultiWriter(append(writers, received.file)...), io.LimitReader(body, queue.R2ObjectBytes+1))
+	received.size, err = io.Copy(io.MultiWriter(received.sums, received.file), io.LimitReader(body, queue.R2ObjectBytes+1))
 	if err == nil && received.size > queue.R2ObjectBytes {
 		err = r2.TooLarge()
 	}
@@ -86,15 +66,7 @@ func own(body r2.Body) (*blob, error) {
 }
 
 // Sum implements r2.Body.
-func (b *blob) Sum(name string) string { return hex.EncodeToString(b.sums[name].Sum(nil)) }
-
-func (b *blob) sumsInHex() map[string]string {
-	all := make(map[string]string, len(b.sums))
-	for name := range b.sums {
-		all[name] = b.Sum(name)
-	}
-	return all
-}
+func (b *blob) Sum(name string) string { return b.sums.Hex(name) }
 
 func (b *blob) path() string {
 	if b.placed {

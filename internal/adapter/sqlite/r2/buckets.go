@@ -38,7 +38,10 @@ CREATE TABLE part (upload TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER N
 CREATE TABLE doomed (blob TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE rule (id TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE INDEX outbox_destination ON outbox (destination, seq);`}
+CREATE INDEX outbox_destination ON outbox (destination, seq);`, `
+CREATE TABLE made (one INTEGER PRIMARY KEY CHECK (one = 1), at INTEGER NOT NULL) STRICT;
+INSERT INTO made (one, at) VALUES (1, CAST(unixepoch('subsec') * 1000 AS INTEGER));
+CREATE TABLE intent (id INTEGER PRIMARY KEY AUTOINCREMENT, action TEXT NOT NULL, key BLOB NOT NULL, mark TEXT NOT NULL, at INTEGER NOT NULL, destinations TEXT NOT NULL) STRICT;`}
 
 // about is what is kept of an object as JSON.
 type about struct {
@@ -101,11 +104,11 @@ func (b *Buckets) Put(ctx context.Context, bucket string, p *r2.Put) (*r2.Info, 
 		return nil, err
 	}
 	info := &r2.Info{
-		Key: p.Key, Version: body.id, Size: body.size, Etag: body.Sum(MD5), Uploaded: b.now().Truncate(time.Millisecond), HTTP: p.HTTP, Custom: p.Custom,
-		Checksums: body.sumsInHex(),
+		Key: p.Key, Version: body.id, Size: body.size, Etag: body.Sum(r2.MD5), Uploaded: b.now().Truncate(time.Millisecond), HTTP: p.HTTP, Custom: p.Custom,
+		Checksums: body.sums.All(),
 	}
 	err = b.Write(ctx, bucket, func(c *pool.Conn) error {
-		return b.set(c, bucket, info, body.pieces(), p.OnlyIf, "PutObject")
+		return b.set(c, bucket, info, body.pieces(), p.OnlyIf, r2.PutObject)
 	})
 	if err != nil {
 		body.drop(err)
@@ -137,7 +140,7 @@ func (b *Buckets) set(c *pool.Conn, bucket string, info *r2.Info, pieces []piece
 	if err != nil {
 		return err
 	}
-	return post(c, &Event{Action: action, Bucket: bucket, Key: info.Key, Size: &info.Size, Etag: info.Etag, Time: info.Uploaded})
+	return post(c, &r2.Event{Action: action, Bucket: bucket, Key: info.Key, Size: &info.Size, Etag: info.Etag, Time: info.Uploaded})
 }
 
 func marshal(a about, pieces []piece) (text, list string, err error) {
@@ -222,8 +225,8 @@ func (b *Buckets) Open(ctx context.Context, bucket, key string) (r2.Object, erro
 func (o *opened) Info() *r2.Info { return &o.stored.Info }
 
 // Body implements r2.Object.
-func (o *opened) Body(r r2.Range) io.ReadCloser {
-	return &body{folder: o.buckets.folder(o.bucket), pieces: o.pieces, skip: r.Offset, left: r.Length}
+func (o *opened) Body(r r2.Range) (io.ReadCloser, error) {
+	return &body{folder: o.buckets.folder(o.bucket), pieces: o.pieces, skip: r.Offset, left: r.Length}, nil
 }
 
 // Close implements r2.Object.
@@ -266,7 +269,7 @@ func (b *Buckets) Delete(ctx context.Context, bucket string, keys []string) erro
 			if err := c.Query("DELETE FROM object WHERE key = ?", []any{[]byte(key)}, nil); err != nil {
 				return err
 			}
-			if err := post(c, &Event{Action: "DeleteObject", Bucket: bucket, Key: key, Time: b.now()}); err != nil {
+			if err := post(c, &r2.Event{Action: r2.DeleteObject, Bucket: bucket, Key: key, Time: b.now()}); err != nil {
 				return err
 			}
 		}

@@ -76,7 +76,7 @@ func (b *Buckets) UploadPart(ctx context.Context, bucket, key, id string, number
 		body.Discard()
 		return "", err
 	}
-	etag := body.Sum(MD5)
+	etag := body.Sum(r2.MD5)
 	err = b.Write(ctx, bucket, func(c *pool.Conn) error {
 		if _, err := upload(c, id, key); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (b *Buckets) Complete(ctx context.Context, bucket, key, id string, chosen [
 			return err
 		}
 		info.Key, info.Version, info.Uploaded, info.HTTP, info.Custom = key, rand.Text(), b.now().Truncate(time.Millisecond), a.HTTP, a.Custom
-		if err := b.set(c, bucket, info, pieces, nil, "CompleteMultipartUpload"); err != nil {
+		if err := b.set(c, bucket, info, pieces, nil, r2.CompleteUpload); err != nil {
 			return err
 		}
 		for _, p := range chosen {
@@ -143,26 +143,18 @@ func (b *Buckets) Complete(ctx context.Context, bucket, key, id string, chosen [
 
 // join checks the parts of an object and puts them together. all are those that were uploaded.
 func join(all map[int]*stored, chosen []r2.Part) (*r2.Info, []piece, error) {
+	received := make(map[int]r2.StoredPart, len(all))
+	for number, p := range all {
+		received[number] = r2.StoredPart{Size: p.Size, Etag: p.Etag}
+	}
+	if err := r2.CheckParts(received, chosen); err != nil {
+		return nil, nil, err
+	}
 	info := &r2.Info{}
 	var pieces []piece
 	sum := md5.New() //nolint:gosec // G401: R2's etags are MD5
-	last := 0
-	for i, want := range chosen {
+	for _, want := range chosen {
 		p := all[want.Number]
-		if p == nil || p.Etag != want.Etag || want.Number <= last {
-			return nil, nil, r2.NoPart()
-		}
-		last = want.Number
-		if i < len(chosen)-1 {
-			if p.Size < queue.R2PartBytes {
-				return nil, nil, r2.SmallPart()
-			}
-			if p.Size != all[chosen[0].Number].Size {
-				return nil, nil, r2.UnevenParts()
-			}
-		} else if i > 0 && p.Size > all[chosen[0].Number].Size {
-			return nil, nil, r2.UnevenParts()
-		}
 		raw, err := hex.DecodeString(p.Etag)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the etag of part %d: %w", want.Number, err)

@@ -2,53 +2,22 @@ package r2
 
 import (
 	"context"
+	"crypto/rand" // ids that no two have
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/runlot/runlot/internal/adapter/sqlite/pool"
+	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
+	"github.com/runlot/runlot/internal/core/r2"
 )
-
-// Event is a change of an object. It is told to each queue that a rule names, at least once, after the change is on the
-// disk.
-type Event struct {
-	// Action is PutObject, CompleteMultipartUpload or DeleteObject.
-	Action, Bucket, Key string
-	// Size and Etag are those of the new object; nil and "" when there is none.
-	Size *int64
-	Etag string
-	Time time.Time
-}
-
-// Rule says which events are told to a queue.
-type Rule struct {
-	ID       string   `json:"id"`
-	Database string   `json:"database"`
-	Queue    string   `json:"queue"`
-	Prefix   string   `json:"prefix,omitempty"`
-	Suffix   string   `json:"suffix,omitempty"`
-	Actions  []string `json:"actions"`
-	// Created is when the rule was made.
-	Created time.Time `json:"created"`
-}
-
-func (r *Rule) wants(e *Event) bool {
-	return slices.Contains(r.Actions, e.Action) && strings.HasPrefix(e.Key, r.Prefix) && strings.HasSuffix(e.Key, r.Suffix)
-}
-
-// Destination is where an event goes.
-type Destination struct {
-	Database string `json:"database"`
-	Queue    string `json:"queue"`
-}
 
 // Waiting is an event that waits to be told.
 type Waiting struct {
@@ -76,23 +45,36 @@ type object struct {
 const account = "runlot"
 
 // post notes an event for each queue that a rule names, in the transaction of the change itself.
-func post(c *pool.Conn, e *Event) error {
-	rules, err := rules(c)
-	if err != nil || len(rules) == 0 {
+func post(c *pool.Conn, e *r2.Event) error {
+	to, err := destinations(c, e.Action, e.Key)
+	if err != nil || len(to) == 0 {
 		return err
 	}
+	return postTo(c, e, to)
+}
+
+// destinations are the queues that are told of an action on a key.
+func destinations(c *pool.Conn, action, key string) (to []r2.Destination, err error) {
+	rules, err := rules(c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rules {
+		if d := (r2.Destination{Database: rules[i].Database, Queue: rules[i].Queue}); rules[i].Wants(action, key) && !slices.Contains(to, d) {
+			to = append(to, d)
+		}
+	}
+	return to, nil
+}
+
+// postTo notes an event for queues.
+func postTo(c *pool.Conn, e *r2.Event, to []r2.Destination) error {
 	body, err := json.Marshal(message{account, e.Action, e.Bucket, object{e.Key, e.Size, e.Etag}, e.Time.UTC().Format("2006-01-02T15:04:05.000Z")})
 	if err != nil {
 		return err
 	}
-	var told []Destination
-	for i := range rules {
-		to := Destination{rules[i].Database, rules[i].Queue}
-		if !rules[i].wants(e) || slices.Contains(told, to) {
-			continue
-		}
-		told = append(told, to)
-		text, err := json.Marshal(to)
+	for _, d := range to {
+		text, err := json.Marshal(d)
 		if err != nil {
 			return err
 		}
@@ -103,10 +85,10 @@ func post(c *pool.Conn, e *Event) error {
 	return nil
 }
 
-func rules(c *pool.Conn) ([]Rule, error) {
-	var all []Rule
+func rules(c *pool.Conn) ([]r2.Rule, error) {
+	var all []r2.Rule
 	err := c.Query("SELECT rule FROM rule ORDER BY id", nil, func(s *sqlite3.Stmt) error {
-		var r Rule
+		var r r2.Rule
 		if err := json.Unmarshal(s.ColumnRawText(0), &r); err != nil {
 			return err
 		}
@@ -117,7 +99,7 @@ func rules(c *pool.Conn) ([]Rule, error) {
 }
 
 // Rules returns the rules of a bucket.
-func (b *Buckets) Rules(ctx context.Context, bucket string) (all []Rule, err error) {
+func (b *Buckets) Rules(ctx context.Context, bucket string) (all []r2.Rule, err error) {
 	if !b.Exists(bucket) {
 		return nil, nil
 	}
@@ -128,13 +110,24 @@ func (b *Buckets) Rules(ctx context.Context, bucket string) (all []Rule, err err
 	return all, err
 }
 
-// AddRule adds a rule, under its ID.
-func (b *Buckets) AddRule(ctx context.Context, bucket string, r *Rule) error {
+// AddRule adds a rule, and gives it an id and the time.
+func (b *Buckets) AddRule(ctx context.Context, bucket string, r *r2.Rule) error {
+	if err := r.Check(bucket); err != nil {
+		return err
+	}
+	r.ID, r.Created = rand.Text(), b.now().UTC().Truncate(time.Second)
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	return b.Write(ctx, bucket, func(c *pool.Conn) error {
+		all, err := rules(c)
+		if err != nil {
+			return err
+		}
+		if len(all) >= queue.R2Rules {
+			return fault.New(fault.Limit, "r2_rules", "the bucket %s has %d rules, the most that a bucket can have", bucket, len(all)).WithHint("delete one first")
+		}
 		return c.Query("INSERT INTO rule (id, rule) VALUES (?, ?)", []any{r.ID, string(text)}, nil)
 	})
 }
@@ -155,10 +148,10 @@ func (b *Buckets) DeleteRule(ctx context.Context, bucket, id string) (found bool
 }
 
 // Destinations returns the queues for which events of a bucket wait.
-func (b *Buckets) Destinations(ctx context.Context, bucket string) (all []Destination, err error) {
+func (b *Buckets) Destinations(ctx context.Context, bucket string) (all []r2.Destination, err error) {
 	err = b.Read(ctx, bucket, func(c *pool.Conn) error {
 		return c.Query("SELECT DISTINCT destination FROM outbox", nil, func(s *sqlite3.Stmt) error {
-			var to Destination
+			var to r2.Destination
 			err := json.Unmarshal(s.ColumnRawText(0), &to)
 			all = append(all, to)
 			return err
@@ -168,7 +161,7 @@ func (b *Buckets) Destinations(ctx context.Context, bucket string) (all []Destin
 }
 
 // Outbox returns the oldest events that wait to be told to a queue, at most this many.
-func (b *Buckets) Outbox(ctx context.Context, bucket string, to Destination, most int) (all []Waiting, err error) {
+func (b *Buckets) Outbox(ctx context.Context, bucket string, to r2.Destination, most int) (all []Waiting, err error) {
 	text, err := json.Marshal(to)
 	if err != nil {
 		return nil, err

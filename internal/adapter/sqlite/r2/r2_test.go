@@ -69,7 +69,10 @@ func read(ctx context.Context, b *Buckets, key string) (text string, found bool,
 		return "", false, err
 	}
 	defer o.Close()
-	body := o.Body(r2.Range{Offset: 0, Length: o.Info().Size})
+	body, err := o.Body(r2.Range{Offset: 0, Length: o.Info().Size})
+	if err != nil {
+		return "", false, err
+	}
 	defer body.Close()
 	all, err := io.ReadAll(body)
 	return string(all), true, err
@@ -272,7 +275,10 @@ func TestReadersAndBackupsKeepBodies(t *testing.T) {
 	if err != nil || len(copied) != 3 {
 		t.Fatal(len(copied), err)
 	}
-	body := o.Body(r2.Range{Offset: 1, Length: 4})
+	body, err := o.Body(r2.Range{Offset: 1, Length: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := io.ReadAll(body)
 	if string(text) != "ld a" || err != nil {
 		t.Errorf("%q, %v", text, err)
@@ -315,7 +321,7 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
 	b := open(t, dir, &told)
-	rule := &Rule{ID: "1", Database: "default", Queue: "images", Prefix: "in/", Suffix: ".png", Actions: []string{"PutObject", "DeleteObject"}}
+	rule := &r2.Rule{Database: "default", Queue: "images", Prefix: "in/", Suffix: ".png", Actions: []string{"PutObject", "DeleteObject"}}
 	if err := b.AddRule(t.Context(), bucket, rule); err != nil {
 		t.Fatal(err)
 	}
@@ -332,8 +338,8 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	}
 	b.Close()
 	b = open(t, dir, &told)
-	to := Destination{Database: "default", Queue: "images"}
-	if all, err := b.Destinations(t.Context(), bucket); err != nil || !slices.Equal(all, []Destination{to}) {
+	to := r2.Destination{Database: "default", Queue: "images"}
+	if all, err := b.Destinations(t.Context(), bucket); err != nil || !slices.Equal(all, []r2.Destination{to}) {
 		t.Fatal(all, err)
 	}
 	waiting, err := b.Outbox(t.Context(), bucket, to, 10)
@@ -351,7 +357,7 @@ func TestEventsWaitWithTheChange(t *testing.T) {
 	if waiting, err = b.Outbox(t.Context(), bucket, to, 10); err != nil || len(waiting) != 1 {
 		t.Errorf("%v, %v", waiting, err)
 	}
-	if found, err := b.DeleteRule(t.Context(), bucket, "1"); !found || err != nil {
+	if found, err := b.DeleteRule(t.Context(), bucket, rule.ID); !found || err != nil {
 		t.Error(found, err)
 	}
 }

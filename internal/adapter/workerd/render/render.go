@@ -207,7 +207,7 @@ func Process(w *Worker) (*Files, error) {
 	}
 	r.printf("  (name = \"router\", worker = (modules = [(name = \"router.mjs\", esModule = %s)], compatibilityDate = %s,\n"+
 		"   compatibilityFlags = [\"service_binding_extra_handlers\"],\n"+
-		"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"CHECK\", service = (name = \"router\", entrypoint = \"check\"))])),\n",
+		"   bindings = [(name = \"WORKER\", service = \"worker\"), (name = \"CHECK\", service = (name = \"router\", entrypoint = \"check\")), (name = \"TAIL\", service = \"tail\")])),\n",
 		r.script("router.mjs"), quote(toolDate))
 	var awaited string
 	if w.Develop {

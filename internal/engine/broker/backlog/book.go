@@ -51,10 +51,9 @@ type Book struct {
 
 	mu sync.RWMutex
 	// byName and byID hold the queues; mu guards them.
-	byName map[string]*Queue
-	byID   map[int32]*Queue
-	// removed are the numbers of the queues that ended; mu guards it.
-	removed map[int32]struct{}
+	byName  map[string]*Queue
+	byID    map[int32]*Queue
+	removed map[int32]struct{} // the numbers of the queues that ended; guarded by mu
 }
 
 // New makes a book without queues.
@@ -63,8 +62,7 @@ func New(o Options) *Book {
 		reader: o.Reader, bounds: o.Bounds, log: o.Log, refusal: o.Refusal,
 		readers: pace.List[*openWindow]{Kick: make(pace.Kick, queue.LaneReaders)},
 		wheel:   wheel.New[*Queue](),
-		byName:  map[string]*Queue{}, byID: map[int32]*Queue{},
-		removed: map[int32]struct{}{},
+		byName:  map[string]*Queue{}, byID: map[int32]*Queue{}, removed: map[int32]struct{}{},
 	}
 }
 
@@ -166,3 +164,6 @@ func (b *Book) CloseLanes(reason error) {
 		q.mu.Unlock()
 	}
 }
+
+// Exact reports whether the counts of the queues are exact: the messages that were there at the start are in them.
+func (b *Book) Exact() bool { return b.exact.Load() }

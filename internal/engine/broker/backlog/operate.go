@@ -9,12 +9,6 @@ import (
 	"github.com/runlot/runlot/internal/engine/broker/store"
 )
 
-// retentionOf returns how long messages are kept under these settings.
-func retentionOf(s *store.Settings) time.Duration {
-	milli := cmp.Or(s.RetentionOverride, s.Retention, queue.DefaultRetention.Milliseconds())
-	return min(max(time.Duration(milli)*time.Millisecond, queue.MinRetention), queue.MaxRetention)
-}
-
 // paused reports whether no batch may be handed out. mu is held.
 func (q *Queue) paused() bool { return q.settings.PausedAt > 0 }
 
@@ -41,7 +35,7 @@ func (q *Queue) Configured(s *store.Settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settings = *s
-	if r := retentionOf(s); r != q.retention {
+	if r := s.Kept(); r != q.retention {
 		q.retention = r
 		q.nextExpiry = time.Time{}
 	}

@@ -20,9 +20,8 @@ type Queue struct {
 	book    *Book
 
 	// mu guards everything below. It is never held over a call to the store.
-	mu sync.Mutex
-	// removed is set when the queue ended.
-	removed bool
+	mu      sync.Mutex
+	removed bool // set when the queue ended
 	// count and bytes are exact once the count at the start is done; until then they count from it.
 	count, bytes int64
 	// newest is the highest Seq that a committed message of this queue may have, as far as the lanes were told.
@@ -73,7 +72,7 @@ func newQueue(b *Book, info *store.QueueInfo) *Queue {
 		book: b, ID: info.ID, Name: info.Name, Created: time.UnixMilli(info.Created),
 		newest:    b.nextSeq - 1,
 		readyMark: info.ReadyMark, dueMark: info.DueMark, dueFloor: info.DueMark, savedReady: info.ReadyMark,
-		settings: info.Settings, retention: retentionOf(&info.Settings),
+		settings: info.Settings, retention: info.Kept(),
 		leases: map[*queue.Batch]*Lease{},
 	}
 	q.wake = wheel.NewEntry(q)

@@ -26,11 +26,11 @@ func (b *Book) Removed(q *Queue, now time.Time) store.Count {
 	q.mu.Lock()
 	q.removed = true
 	held := store.Count{Messages: max(q.count, 0), Bytes: max(q.bytes, 0)}
-	if w := q.win; w != nil {
-		for _, wt := range w.waiters {
+	if q.win != nil {
+		for _, wt := range q.win.waiters {
 			close(wt.batch)
 		}
-		w.waiters = nil
+		q.win.waiters = nil
 	}
 	q.mu.Unlock()
 	q.Purge(math.MaxInt64, now)
@@ -40,8 +40,8 @@ func (b *Book) Removed(q *Queue, now time.Time) store.Count {
 // Gone is nil while the queue is there, and then says that there is none of its name. Fault: NotFound.
 func (q *Queue) Gone() error {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.removed {
+	removed := q.removed
+	if q.mu.Unlock(); removed {
 		return missing(q.Name)
 	}
 	return nil

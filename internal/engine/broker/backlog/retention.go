@@ -85,3 +85,10 @@ func (q *Queue) forget(gone []store.Expired) {
 		q.pump(time.Now())
 	}
 }
+
+// Retention is how long messages of the queue stay unsettled.
+func (q *Queue) Retention() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.retention
+}

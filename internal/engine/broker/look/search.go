@@ -27,6 +27,8 @@ type SearchOptions struct {
 	Rows int
 	// Preview is the most bytes of each body that are read for the page; 0 is all.
 	Preview int
+	// Within, above 0, ends the page after about this time, with what was found by then.
+	Within time.Duration
 }
 
 // Found is a part of what matches a filter, in order of acceptance.
@@ -54,10 +56,10 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 		return found, err
 	}
 	rows := bound(o.Rows, queue.PeekRows)
-	bytes := 0
+	bytes, e := 0, effort{within: o.Within, began: time.Now()}
 	for len(found.Messages) < rows && found.Looked < queue.SearchLooked {
 		began := time.Now()
-		step, err := k.Step(ctx, q, o.Filter, at, math.MaxInt64, queue.SearchLooked-found.Looked)
+		step, err := k.Step(ctx, q, o.Filter, at, math.MaxInt64, e.rows(queue.SearchLooked-found.Looked))
 		if err != nil {
 			return Found{}, err
 		}
@@ -75,7 +77,7 @@ func (k *Looker) Search(ctx context.Context, queueName string, o SearchOptions) 
 			found.Complete = true
 			return found, nil
 		}
-		if bytes > queue.PeekBytes {
+		if bytes > queue.PeekBytes || e.spent() {
 			break
 		}
 		rest(ctx, time.Since(began))
@@ -122,16 +124,18 @@ type Counted struct {
 	Complete bool
 }
 
-// Count counts the messages of a queue that match a filter, up to queue.CountMatched among the first queue.CountLooked.
-func (k *Looker) Count(ctx context.Context, queueName string, f filter.Filter) (Counted, error) {
+// Count counts the messages of a queue that match a filter, up to queue.CountMatched among the first queue.CountLooked. Within, above 0, ends it after
+// about this time.
+func (k *Looker) Count(ctx context.Context, queueName string, f filter.Filter, within time.Duration) (Counted, error) {
 	var c Counted
 	q, err := k.book.Named(queueName)
 	if err != nil {
 		return c, err
 	}
+	e := effort{within: within, began: time.Now()}
 	for at := int64(0); c.Looked < queue.CountLooked && c.Matched < queue.CountMatched; {
 		began := time.Now()
-		step, err := k.Step(ctx, q, f, at, math.MaxInt64, queue.CountLooked-c.Looked)
+		step, err := k.Step(ctx, q, f, at, math.MaxInt64, e.rows(queue.CountLooked-c.Looked))
 		if err != nil {
 			return Counted{}, err
 		}
@@ -145,10 +149,35 @@ func (k *Looker) Count(ctx context.Context, queueName string, f filter.Filter) (
 			c.Complete = true
 			break
 		}
+		if e.spent() {
+			break
+		}
 		rest(ctx, time.Since(began))
 	}
 	return c, nil
 }
+
+// effort is how long somebody waits for an answer; a time of 0 or less is as long as it takes.
+type effort struct {
+	within time.Duration
+	began  time.Time
+	least  int
+}
+
+// rows bounds the next step, so that the first ones are short where somebody waits.
+func (e *effort) rows(most int) int {
+	if e.within <= 0 {
+		return most
+	}
+	e.least = max(2*e.least, firstRows)
+	return min(most, e.least)
+}
+
+// spent reports whether the time is over.
+func (e *effort) spent() bool { return e.within > 0 && time.Since(e.began) >= e.within }
+
+// firstRows is how many messages the first step looks at where somebody waits.
+const firstRows = 500
 
 // rest pauses as long as a step took, so that deliveries have half of the time to themselves. The next step finds the end of
 // ctx.
@@ -317,4 +346,13 @@ func parseCursor(cursor string, f filter.Filter) (int64, error) {
 		return 0, fault.New(fault.Invalid, CodeCursor, "the cursor is not one of this filter").WithHint("begin without one")
 	}
 	return max(int64(binary.BigEndian.Uint64(raw[5:])), 0), nil
+}
+
+// Matches evaluates what may have changed of a message that is not under lease.
+func Matches(f *filter.Filter, h *store.Head, now int64) bool {
+	state := filter.Visible
+	if h.VisibleAt > now {
+		state = filter.Delayed
+	}
+	return f.Match(&filter.Subject{State: state, Attempts: int(h.Failures)}, now)
 }

@@ -192,7 +192,7 @@ func (r *BulkRun) do(ctx context.Context, t *turn, done *BulkDone) (rest []queue
 			_, mine := t.seqs[h.Seq]
 			_, leased := flying[h.Seq]
 			switch {
-			case t.seqs != nil && !mine, !leased && !matches(&changing, h, now):
+			case t.seqs != nil && !mine, !leased && !look.Matches(&changing, h, now):
 				done.Changed++
 			default:
 				kept = append(kept, *h)
@@ -211,15 +211,6 @@ func (r *BulkRun) do(ctx context.Context, t *turn, done *BulkDone) (rest []queue
 	done.Done, done.InFlight = int64(c.Done), int64(len(c.InFlight))
 	done.Missing, done.Unchanged = int64(len(c.Missing)), int64(len(c.Unchanged))
 	return nil, err
-}
-
-// matches evaluates what may have changed of a message that is not under lease.
-func matches(f *filter.Filter, h *store.Head, now int64) bool {
-	state := filter.Visible
-	if h.VisibleAt > now {
-		state = filter.Delayed
-	}
-	return f.Match(&filter.Subject{State: state, Attempts: int(h.Failures)}, now)
 }
 
 // redrive moves messages.

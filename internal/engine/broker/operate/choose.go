@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
@@ -160,10 +161,10 @@ func (o *Operator) choose(ctx context.Context, q *backlog.Queue, ids []queue.ID,
 	if err != nil {
 		return c, err
 	}
-	c.Missing = without(ids, o.look.IDs(heads))
+	c.Missing = look.Without(ids, o.look.IDs(heads))
 	heads = keep(heads)
 	held := q.Hold(heads, time.Now())
-	c.InFlight = without(o.look.IDs(heads), o.look.IDs(held))
+	c.InFlight = look.Without(o.look.IDs(heads), o.look.IDs(held))
 	if err := do(q, held, &c); err != nil {
 		return Chosen{}, fmt.Errorf("change messages of queue %s: %w", q.Name, err)
 	}
@@ -184,19 +185,4 @@ func few(ids []queue.ID) ([]queue.ID, error) {
 		}
 	}
 	return list, nil
-}
-
-// without returns the IDs that are not among others, in their order; nil when there are none.
-func without(ids, others []queue.ID) []queue.ID {
-	among := make(map[queue.ID]struct{}, len(others))
-	for _, id := range others {
-		among[id] = struct{}{}
-	}
-	var left []queue.ID
-	for _, id := range ids {
-		if _, ok := among[id]; !ok {
-			left = append(left, id)
-		}
-	}
-	return left
 }

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"time"
 
 	"github.com/runlot/runlot/internal/core/filter"
 	"github.com/runlot/runlot/internal/core/queue"
@@ -54,6 +55,6 @@ func (o *Operator) Search(ctx context.Context, queueName string, s look.SearchOp
 }
 
 // Matching is Count of look.Looker.
-func (o *Operator) Matching(ctx context.Context, queueName string, f filter.Filter) (look.Counted, error) {
-	return o.look.Count(ctx, queueName, f)
+func (o *Operator) Matching(ctx context.Context, queueName string, f filter.Filter, within time.Duration) (look.Counted, error) {
+	return o.look.Count(ctx, queueName, f, within)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/runlot/runlot/internal/core/fault"
 	"github.com/runlot/runlot/internal/core/queue"
 	"github.com/runlot/runlot/internal/engine/broker/backlog"
+	"github.com/runlot/runlot/internal/engine/broker/look"
 	"github.com/runlot/runlot/internal/engine/broker/store"
 	"github.com/runlot/runlot/internal/engine/broker/undo"
 )
@@ -246,24 +247,13 @@ func (d *redrive) step(ctx context.Context) (moved int, more bool, err error) {
 	if err != nil || len(heads) == 0 {
 		return 0, false, err
 	}
-	heads = bounded(heads)
+	heads = look.Bounded(heads)
 	moved, err = d.move(d.within(heads))
 	if err != nil {
 		return 0, false, err
 	}
 	d.advance(heads)
 	return moved, true, nil
-}
-
-// bounded cuts heads where the bodies become more than one transaction should move.
-func bounded(heads []store.Head) []store.Head {
-	bytes := 0
-	for i := range heads {
-		if bytes += heads[i].Bytes; bytes > queue.ReadBytes && i > 0 {
-			return heads[:i]
-		}
-	}
-	return heads
 }
 
 // move moves those of the messages that are not in flight, in one transaction. LockAll is held.
@@ -356,7 +346,7 @@ func (d *redrive) chosen(ctx context.Context, ids []queue.ID) error {
 			return false, err
 		}
 		found := d.o.look.IDs(heads)
-		d.done.Missing = without(ids, found)
+		d.done.Missing = look.Without(ids, found)
 		ids = found
 		return false, d.checkSources(heads)
 	})
@@ -384,7 +374,7 @@ func (d *redrive) chosenStep(ctx context.Context, ids []queue.ID) (moved int, re
 	if d.keep != nil {
 		heads = d.keep(heads)
 	}
-	part := bounded(heads)
+	part := look.Bounded(heads)
 	rest = append(d.o.look.IDs(heads[len(part):]), ids[len(turn):]...)
 	if moved, err = d.move(part); err != nil {
 		return 0, ids, err

@@ -1,8 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"time"
+
+	"github.com/runlot/runlot/internal/core/queue"
 )
 
 // Settings are what a queue keeps for its next owner. The zero value is that of a new queue.
@@ -20,6 +24,12 @@ type Settings struct {
 	// PurgedBelow is a Seq below which every message was purged and counts as gone, although some may still have to be
 	// deleted; 0 when none is left.
 	PurgedBelow int64
+}
+
+// Kept is how long messages are kept.
+func (s *Settings) Kept() time.Duration {
+	milli := cmp.Or(s.RetentionOverride, s.Retention, queue.DefaultRetention.Milliseconds())
+	return min(max(time.Duration(milli)*time.Millisecond, queue.MinRetention), queue.MaxRetention)
 }
 
 // Pull are the settings of a consumer over HTTP as a queue keeps them; the zero value is none. Times are in milliseconds.

@@ -269,6 +269,9 @@ func (u *undoing) step(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	defer unlock()
+	if err := u.q.Gone(); err != nil {
+		return false, err
+	}
 	notes, err := u.k.o.Store.NotedMessages(ctx, u.q.ID, u.action, u.after, u.k.o.Rows)
 	if err != nil || len(notes) == 0 {
 		return false, err

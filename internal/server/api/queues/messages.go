@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -39,6 +40,7 @@ func (c *calls) registerMessages() {
 		Cursor string `query:"cursor" doc:"The field next of the page before."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 
+		Within  int `query:"within" minimum:"0" maximum:"60000" doc:"With a filter: end the page after about so many milliseconds; 0 takes the time that it takes."`
 		Preview int `query:"preview" minimum:"0" maximum:"131072" doc:"At most so many bytes of each body, 0 for all. One that is cut is a text or base64, and shorter than its size."`
 	},
 	) (*endpoint.Body[client.Messages], error) {
@@ -50,7 +52,7 @@ func (c *calls) registerMessages() {
 			return c.settled(ctx, &in.Path, in.Filter, in.Cursor, in.Limit)
 		}
 		if in.Filter != "" {
-			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
+			return search(ctx, db.Broker, in.Queue, in.Filter, in.State, look.SearchOptions{Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview, Within: time.Duration(in.Within) * time.Millisecond})
 		}
 		page, err := db.Broker.Peek(ctx, in.Queue, operate.PeekOptions{State: operate.State(in.State), Cursor: in.Cursor, Rows: in.Limit, Preview: in.Preview})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -51,6 +52,7 @@ func (c *calls) registerSearch() {
 		reach.Path
 
 		Filter string `query:"filter" maxLength:"2000"`
+		Within int    `query:"within" minimum:"0" maximum:"60000" doc:"End after about so many milliseconds, with what was counted by then; 0 takes the time that it takes."`
 	},
 	) (*endpoint.Body[client.Count], error) {
 		db, err := c.r.Open(ctx, &in.Path)
@@ -61,7 +63,7 @@ func (c *calls) registerSearch() {
 		if err != nil {
 			return nil, err
 		}
-		n, err := db.Broker.Matching(ctx, in.Queue, f)
+		n, err := db.Broker.Matching(ctx, in.Queue, f, time.Duration(in.Within)*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}

@@ -69,6 +69,7 @@ func (c *calls) series(ctx context.Context, in *seriesQuery) (*endpoint.Body[cli
 	}
 	out := client.Series{
 		Database: in.Database, Queue: in.Queue, StepSeconds: int(found.Step / time.Second), Points: make([]client.SeriesPoint, len(found.Points)),
+		Known: found.Known.UTC(),
 	}
 	for i := range found.Points {
 		out.Points[i] = point(&found.Points[i])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -29,6 +30,11 @@ type Databases interface {
 	Look(ctx context.Context, identity string, queries []d1.Query) ([]d1.Result, error)
 	// Bytes is the size of a database; 0 when it does not exist.
 	Bytes(identity string) int64
+	// Dumpable refuses a database that has no form as SQL; Dump writes it as SQL, as it is between two calls.
+	Dumpable(ctx context.Context, identity string) error
+	Dump(ctx context.Context, identity string, o *d1.Dump, w io.Writer) error
+	// Remove deletes a database that nobody uses.
+	Remove(ctx context.Context, identity string) error
 	// Identities are those of the databases that were used, as far as their files tell.
 	Identities() ([]string, error)
 }
@@ -49,18 +55,21 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-type service struct{ o Options }
+type service struct {
+	o     Options
+	slots *slots
+}
 
 // Register adds the calls to a router.
 func Register(r *wire.Router, o Options) {
-	s := &service{o}
+	s := &service{o, newSlots()}
+	s.registerTransfers(r)
 	const all, one = wire.Account + "/d1/database", wire.Account + "/d1/database/{database}"
 	r.Handle("GET "+all, access.Read, s.list)
 	r.Handle("POST "+all, access.Deploy, s.create)
 	r.Handle("GET "+one, access.Read, s.get)
 	r.Handle("DELETE "+one, access.Deploy, s.remove)
 	r.HandleLarge("POST "+one+"/query", access.Read, queue.D1RequestBytes, s.query)
-	r.Handle("POST /graphql", access.Read, s.numbers)
 }
 
 // database is one that there is.
@@ -201,14 +210,28 @@ func (s *service) create(w http.ResponseWriter, c *wire.Call) error {
 	return nil
 }
 
-// remove refuses: a database is a file that others may have open, and there is no way back.
-func (s *service) remove(_ http.ResponseWriter, c *wire.Call) error {
+// remove deletes a database that no app declares.
+func (s *service) remove(w http.ResponseWriter, c *wire.Call) error {
 	d, err := s.find(c)
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Invalid, wire.CodeD1, "a D1 database cannot be deleted in this release: %s stays", d.name).
-		WithHint("drop its tables with `wrangler d1 execute %s --remote`; an empty database is a small file in the folder d1 of celld's data", d.name)
+	var users []string
+	for _, m := range s.o.Running() {
+		if slices.ContainsFunc(m.D1Databases, func(db app.D1Database) bool { return db.Identity() == d.identity }) {
+			users = append(users, m.Name)
+		}
+	}
+	if len(users) > 0 {
+		return fault.New(fault.Conflict, wire.CodeD1, "the D1 database %s is in use: %s", d.name, strings.Join(users, ", ")).
+			WithHint("deploy that without the database, or delete it, and try again")
+	}
+	if err := s.o.Databases.Remove(wire.Finished(c), d.identity); err != nil {
+		return failed(err)
+	}
+	s.note(c, "d1.deleted", d, nil)
+	wire.Answer(w, nil)
+	return nil
 }
 
 // statement is SQL with its values.
@@ -311,18 +334,4 @@ func failed(err error) error {
 		return fault.New(fault.Invalid, access.CodeForbidden, "%s", e.Text).WithHint("use a token with the role deploy").WithCause(err)
 	}
 	return fault.New(kind, wire.CodeD1, "%s", e.Text).WithCause(err)
-}
-
-// numbers answers the one question of Cloudflare's statistics that wrangler asks, about the use of a D1 database, with none.
-func (s *service) numbers(w http.ResponseWriter, c *wire.Call) error {
-	in, err := wire.Body[struct{ Query string }](c)
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(in.Query, "d1AnalyticsAdaptiveGroups") {
-		return fault.New(fault.NotFound, "graphql_unknown", "statistics over GraphQL are not in this release").WithHint("celld has its numbers at /metrics")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write([]byte(`{"data":{"viewer":{"accounts":[{"d1AnalyticsAdaptiveGroups":[]}]}},"errors":null}`))
-	return err
 }

@@ -1,2 +1,3 @@
-// Package d1 answers Cloudflare's calls about D1 databases: which there are, making one, and SQL in it.
+// Package d1 answers Cloudflare's calls about D1 databases: which there are, making and deleting one, SQL in it, and files
+// of SQL that come and go.
 package d1

@@ -25,3 +25,15 @@ func (f *Finder) Find(c *wire.Call, id string) (database, name string, err error
 func (f *Finder) Opens(t *access.Token, database, name string) bool {
 	return t.Opens(f.s.o.Queues.Manifests(), database, name)
 }
+
+// Shown is how a queue is called in answers.
+func (f *Finder) Shown(c *wire.Call, database, name string) (string, error) {
+	all, err := f.s.read(c.Context())
+	if err != nil {
+		return "", err
+	}
+	return all.shown(place{database, name}), nil
+}
+
+// ID is the id of a queue.
+func (*Finder) ID(database, name string) string { return ID(database, name) }

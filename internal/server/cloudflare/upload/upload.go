@@ -44,6 +44,7 @@ func Register(r *wire.Router, o Options) {
 	r.Handle("GET "+script+"/script-settings", access.Read, s.known(map[string]any{"logpush": false, "tail_consumers": nil}))
 	r.Handle("PATCH "+script+"/script-settings", access.Deploy, s.known(map[string]any{}))
 	s.registerVersions(r)
+	s.registerRoutes(r)
 	r.Handle("GET "+script+"/schedules", access.Read, s.schedules)
 	r.Handle("PUT "+script+"/schedules", access.Deploy, s.setSchedules)
 	r.Handle("GET "+wire.Account+"/workers/subdomain", access.Read, func(w http.ResponseWriter, _ *wire.Call) error {
@@ -57,11 +58,6 @@ func Register(r *wire.Router, o Options) {
 	// What depends on a script is said by the deletion itself.
 	r.Handle("GET "+script+"/references", access.Read, s.known(map[string]any{}))
 	r.Handle("GET "+wire.Account+"/workers/tails/by-consumer/{app}", access.Read, s.known([]any{}))
-	// A bucket is there as soon as a script names it.
-	r.Handle("GET "+wire.Account+"/r2/buckets/{bucket}", access.Read, func(w http.ResponseWriter, c *wire.Call) error {
-		wire.Answer(w, map[string]string{"name": c.PathValue("bucket")})
-		return nil
-	})
 }
 
 // known answers the same for every script that there is.

@@ -34,6 +34,10 @@ const (
 	CodeKVUnknown = "10013"
 	CodeKVExists  = "10014"
 	CodeKVKey     = "10009"
+	// CodeR2Unknown: there is no R2 bucket of the name. CodeR2Exists: there is one. CodeR2Name: there can be none.
+	CodeR2Unknown = "10006"
+	CodeR2Exists  = "10004"
+	CodeR2Name    = "10005"
 )
 
 // Codes of Cloudflare.
@@ -113,6 +117,17 @@ func List[T any](w http.ResponseWriter, c *Call, all []T) {
 		Success: true, Errors: []problem{}, Messages: []string{}, Result: part,
 		Info: &info{Page: page, PerPage: perPage, Count: len(part), TotalCount: total, TotalPages: (total + perPage - 1) / perPage},
 	})
+}
+
+// Plain answers with JSON that has no envelope.
+func Plain(w http.ResponseWriter, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // who went away misses only what it asked for
+	return nil
 }
 
 // After is the place in its list of a stretch that was asked for by a cursor.

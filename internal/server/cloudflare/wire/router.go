@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,13 +35,14 @@ type Options struct {
 
 // Router is an http.Handler of the calls that were registered. A call that was not is answered with code 7003.
 type Router struct {
-	o   Options
-	mux *http.ServeMux
+	o    Options
+	mux  *http.ServeMux
+	ends []*regexp.Regexp
 }
 
 // NewRouter returns a router without calls.
 func NewRouter(o Options) *Router {
-	r := &Router{o, http.NewServeMux()}
+	r := &Router{o: o, mux: http.NewServeMux()}
 	r.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusNotFound, nil, &problem{codeUnknownPath, q.Method + " " + strings.TrimPrefix(q.URL.Path, Prefix) + " is not a call of this server"})
 	})
@@ -49,7 +52,33 @@ func NewRouter(o Options) *Router {
 // ServeHTTP implements http.Handler.
 func (r *Router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	r.mux.ServeHTTP(w, q)
+	r.mux.ServeHTTP(w, r.closed(q))
+}
+
+// OpenEnd says that in paths which a pattern matches, its second group is one name whatever is in it: some clients write the
+// slashes of a name as they are. Both groups together are the path as it was sent.
+func (r *Router) OpenEnd(pattern *regexp.Regexp) { r.ends = append(r.ends, pattern) }
+
+// closed is a request whose path ends with one segment where it is one of OpenEnd.
+func (r *Router) closed(q *http.Request) *http.Request {
+	path := q.URL.EscapedPath()
+	for _, pattern := range r.ends {
+		parts := pattern.FindStringSubmatch(path)
+		if parts == nil {
+			continue
+		}
+		head, errHead := url.PathUnescape(parts[1])
+		name, errName := url.PathUnescape(parts[2])
+		if errHead != nil || errName != nil {
+			continue
+		}
+		again := *q
+		again.URL = new(url.URL)
+		*again.URL = *q.URL
+		again.URL.Path, again.URL.RawPath = head+name, parts[1]+strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
+		return &again
+	}
+	return q
 }
 
 // Call is a request whose token was accepted.
@@ -87,6 +116,27 @@ func (r *Router) HandleLarge(pattern string, need access.Role, most int64, serve
 			r.fail(w, q, err)
 		}
 	})
+}
+
+// HandleSecret registers a call that nobody needs a token for: its path holds a secret that another call has answered. It is a
+// call without a Token.
+func (r *Router) HandleSecret(pattern string, most int64, serve func(w http.ResponseWriter, c *Call) error) {
+	method, path, _ := strings.Cut(pattern, " ")
+	r.mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, q *http.Request) {
+		q.Body = http.MaxBytesReader(w, q.Body, most)
+		if err := serve(w, &Call{Request: q}); err != nil {
+			r.fail(w, q, err)
+		}
+	})
+}
+
+// URL is the address of this API as the caller of a request reaches it: "http" or "ws", and with an s behind a proxy that
+// speaks TLS.
+func URL(q *http.Request, scheme string) string {
+	if q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme += "s"
+	}
+	return scheme + "://" + q.Host + Prefix
 }
 
 func (r *Router) identify(q *http.Request) (*access.Token, error) {

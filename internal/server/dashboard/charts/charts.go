@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/server/dashboard/view"
@@ -37,8 +38,14 @@ func number[N int | int64 | float64](n N) *float64 { f := float64(n); return &f 
 
 // Of are the charts of a series.
 func Of(series *client.Series) []Chart {
-	step := float64(max(series.StepSeconds, 1))
-	rate := func(n int64) *float64 { return number(float64(n) / step) }
+	step := time.Duration(max(series.StepSeconds, 1)) * time.Second
+	rate := func(p *client.SeriesPoint, n int64) *float64 {
+		took := step
+		if known := series.Known.Sub(p.Time); known > 0 && known < step {
+			took = known // of the newest point only a part is there
+		}
+		return number(float64(n) / took.Seconds())
+	}
 	handler := func(of func(h *client.HandlerTimes) float64) func(p *client.SeriesPoint) *float64 {
 		return func(p *client.SeriesPoint) *float64 {
 			if p.Handler == nil {
@@ -54,10 +61,10 @@ func Of(series *client.Series) []Chart {
 			{"in flight", func(p *client.SeriesPoint) *float64 { return number(p.InFlight) }},
 		}),
 		draw(series, "rates", "Messages a second", "", []measure{
-			{"in", func(p *client.SeriesPoint) *float64 { return rate(p.Sent + p.Arrived) }},
-			{"out", func(p *client.SeriesPoint) *float64 { return rate(p.Left) }},
+			{"in", func(p *client.SeriesPoint) *float64 { return rate(p, p.Sent+p.Arrived) }},
+			{"out", func(p *client.SeriesPoint) *float64 { return rate(p, p.Left) }},
 			// A delivery has failed when its message was to be tried again, or had no retry left.
-			{"failed", func(p *client.SeriesPoint) *float64 { return rate(p.Retried + p.Dead + p.Dropped) }},
+			{"failed", func(p *client.SeriesPoint) *float64 { return rate(p, p.Retried+p.Dead+p.Dropped) }},
 		}),
 		draw(series, "handler", "Time of a handler call", "ms", []measure{
 			{"p50", handler(func(h *client.HandlerTimes) float64 { return h.P50Milliseconds })},

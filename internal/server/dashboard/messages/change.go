@@ -84,11 +84,6 @@ func (v *View) asks(filter string, q *client.Queue) []ask {
 	return list
 }
 
-// unnamed reports whether no app names a queue: then it can be deleted.
-func unnamed(q *client.Queue) bool {
-	return len(q.Producers)+len(q.DeadLettersOf) == 0 && (q.Consumer == nil || q.Consumer.App == "")
-}
-
 // asksOfNone are the buttons beside a filter that cannot be read: what it would find is not known.
 func (v *View) asksOfNone() []ask {
 	if !v.May {
@@ -191,12 +186,7 @@ func (v *View) dialogOfAll(d *Dialog, verb string, q *client.Queue) *Dialog {
 		}
 		d.Command = v.command("purge")
 	case verbRemove:
-		if !unnamed(q) {
-			return nil
-		}
-		d.Title, d.Verb, d.Danger = "Delete the queue "+q.Name+"?", "Delete the queue", true
-		d.Text = "It goes with " + held(q.Unsettled) + ", its settings and its history, and this cannot be undone. Another queue of its name would see nothing of it."
-		d.Command, d.Next = v.command("remove"), "/queues"
+		return v.dialogOfRemoval(d, q)
 	case verbRedrive:
 		d.Title, d.Verb = "Redrive all messages of "+q.Name+"?", "Redrive"
 		d.Text = "It holds " + held(q.Unsettled) + ": back to the queue that each came from, or to the one named here, with their retries anew. Those in flight stay. It goes on in the background. " + undoHint
@@ -345,11 +335,7 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		}
 		return "Deleted " + count(p.Messages) + ".", nil
 	case verb == verbRemove:
-		gone, err := api.DeleteQueue(ctx, database, queue)
-		if err != nil {
-			return "", err
-		}
-		return "Deleted the queue " + queue + " with " + count(gone.Messages) + ".", nil
+		return remove(ctx, api, database, queue)
 	case verb == verbRedrive && id != "" && sameLines(form.Get("body")) != sameLines(form.Get("was")):
 		body, kind, err := draft(form.Get("body"), form.Get("type"))
 		if err != nil {
@@ -372,19 +358,7 @@ func Do(ctx context.Context, api *client.Client, database, queue, verb string, f
 		c, err := api.RetryMessages(ctx, database, queue, []string{id})
 		return chosen("Hurried", c, err)
 	case verb == "cancel":
-		number, err := strconv.ParseInt(form.Get("operation"), 10, 64)
-		if err != nil {
-			return "", invalid("%q is no operation", form.Get("operation"))
-		}
-		o, err := api.Operation(ctx, number)
-		if err != nil {
-			return "", err
-		}
-		if o.Database != database || o.Queue != queue {
-			return "", &client.Error{Status: http.StatusNotFound, Code: "operation_unknown", Message: fmt.Sprintf("the queue %s has no operation %d", queue, number)}
-		}
-		_, err = api.CancelOperation(ctx, number)
-		return "Cancelled operation " + form.Get("operation") + ". What was done stays done.", err
+		return cancel(ctx, api, database, queue, form.Get("operation"))
 	}
 	kind, ok := kinds[verb]
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/runlot/runlot/client"
@@ -93,6 +94,7 @@ type Choice struct {
 
 // List shows the messages that a filter finds, or all.
 func (v *View) List(ctx context.Context) (*Content, error) {
+	within := v.within()
 	background, err := v.background(ctx)
 	if err != nil {
 		return nil, err
@@ -112,10 +114,10 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 		return nil, err
 	}
 	dead := len(q.DeadLettersOf) > 0
-	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
+	data := map[string]any{"Q": q, "Base": v.Base, "Filter": filter, "Problem": "", "Counted": (*client.Count)(nil), "More": "", "May": v.May, "Background": background, "Undo": undoables, "Asks": v.asks(filter, q)}
 	c := &Content{Template: "messages", Data: data, Background: background, Undo: undoables, States: choices(v, q, filter), Found: &Found{Base: v.Base, Filter: filter, Queue: q.Name}}
 	data["States"], data["Found"] = c.States, c.Found
-	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes}
+	look := preview.Options{State: state, Cursor: cursor, Limit: Rows, Bytes: previewBytes, Within: within}
 	if !peeks {
 		look.State, look.Filter = "", filter
 	}
@@ -159,13 +161,42 @@ func (v *View) List(ctx context.Context) (*Content, error) {
 			counted = &client.Count{Matched: int(n), Complete: true}
 		}
 	default:
-		if counted, err = v.API.CountMessages(ctx, v.Database, v.Queue, filter); err != nil {
+		if counted, err = preview.Count(ctx, v.API, v.Database, v.Queue, filter, within); err != nil {
 			return nil, err
 		}
 		data["Counted"] = counted
+		if within > 0 && (!counted.Complete || page.Next != "" && len(page.Items) < Rows) {
+			data["More"] = v.further()
+		}
 	}
 	c.Dialog = v.dialog(q, filter, counted)
 	return c, nil
+}
+
+// effortParameter asks for a search that takes its time.
+const effortParameter = "effort"
+
+// searchTime is how long somebody waits for what a search has found by then; counting takes as long again, at most.
+const searchTime = 40 * time.Millisecond
+
+// within is how long a search may take: a moment, unless the address says that it may take its time. No other address of the
+// view says so.
+func (v *View) within() time.Duration {
+	here := v.Here
+	v.Here = func(pairs ...string) string { return here(append(pairs, effortParameter, "")...) }
+	if v.Query.Get(effortParameter) == "full" {
+		return 0
+	}
+	return searchTime
+}
+
+// further is the address of the same search that takes its time.
+func (v *View) further() string {
+	at := v.Here()
+	if strings.Contains(at, "?") {
+		return at + "&" + effortParameter + "=full"
+	}
+	return at + "?" + effortParameter + "=full"
 }
 
 // stateOf is the state that a filter asks for and nothing else, "" for no filter. Such a list is read as it is, without a
@@ -251,7 +282,7 @@ func (v *View) One(ctx context.Context, id string) (*Content, error) {
 	if m.Settled != nil {
 		return &Content{Template: "message", Data: map[string]any{
 			"M": m, "Database": v.Database, "Queue": v.Queue, "Base": v.Base, "Body": "", "Language": "", "Tree": nil, "History": history, "Asks": nil,
-			"Batch": v.batch(m),
+			"Batch": v.batch(m), "Undo": undoables,
 		}}, nil
 	}
 	body, language := whole(m)

@@ -63,6 +63,9 @@ export default {
           return await deliver(request, env);
         case "/scheduled":
           return Response.json(await env.WORKER.scheduled(await request.json()));
+        case "/watch":
+        case "/unwatch":
+          return await env.TAIL.fetch(request);
         default:
           return new Response();
       }

@@ -28,7 +28,44 @@ function describe(item) {
   };
 }
 
+// Whether somebody follows the app, so that every invocation is told.
+let watched = false;
+
+// What an invocation was for, in the shape that clients of Cloudflare's tail know.
+function eventOf({ event }) {
+  if (!event) return null;
+  if ("request" in event) {
+    const { url, method, headers, cf } = event.request;
+    return { request: { url, method, headers: { ...headers }, cf: cf ?? {} }, response: event.response && { status: event.response.status } };
+  }
+  if ("queue" in event) return { queue: event.queue, batchSize: event.batchSize };
+  if ("cron" in event) return { cron: event.cron, scheduledTime: Number(event.scheduledTime) };
+  if ("rpcMethod" in event) return { rpcMethod: event.rpcMethod };
+  if ("scheduledTime" in event) return { scheduledTime: event.scheduledTime };
+  if ("getWebSocketEvent" in event) {
+    const { webSocketEventType, code, wasClean } = event.getWebSocketEvent;
+    return { getWebSocketEvent: { webSocketEventType, code, wasClean } };
+  }
+  return {};
+}
+
+async function tell(item, env) {
+  const { outcome, truncated, exceptions, logs } = describe(item);
+  const told = {
+    outcome, truncated, exceptions, logs, entrypoint: item.entrypoint ?? "", timestamp: item.eventTimestamp ?? Date.now(),
+    wall: item.wallTime ?? 0, cpu: item.cpuTime ?? 0, event: eventOf(item),
+  };
+  let body = JSON.stringify(told);
+  if (body.length > MAX_CHARACTERS) body = JSON.stringify({ ...told, logs: [], truncated: true });
+  await env.HOST.fetch("http://host/invocation", { method: "POST", body });
+}
+
 export default {
+  fetch(request) {
+    watched = new URL(request.url).pathname === "/watch";
+    return new Response(null, { status: 204 });
+  },
+
   // What a handler throws is told at once where its trace comes only when everything given to waitUntil is over.
   tailStream(onset, env) {
     if (onset.event.info?.type !== "queue") return undefined;
@@ -44,6 +81,7 @@ export default {
 
   async tail(items, env) {
     for (const item of items) {
+      if (watched) await tell(item, env);
       const awaited = env.AWAITED && "queue" in (item.event ?? {});
       if (!awaited && item.outcome === "ok" && item.logs.length === 0 && item.exceptions.length === 0) continue;
       const event = describe(item);

@@ -232,7 +232,7 @@ func testReplace(t *testing.T, b *bench) {
 	three := replace(store.Key{Queue: b.jobs, Seq: rows[1].Seq}, b.other, "three")
 	same(t, "no dead letter becomes one", []store.Head{{Row: bare(three), Bytes: 5}}, b.heads(t, b.other))
 	same(t, "in another queue", []store.Head{{Row: bare(two), Bytes: 3, Source: b.jobs, Reason: "why"}}, b.heads(t, b.jobs))
-	bodies, err := b.Bodies(t.Context(), b.jobs, []int64{two.Seq}, 0)
+	bodies, err := b.Bodies(t.Context(), b.jobs, []int64{two.Seq}, 1_000)
 	check(t, err)
 	same(t, "bodies", map[int64][]byte{two.Seq: []byte("two")}, bodies)
 	found, err := b.Find(t.Context(), b.jobs, []int64{two.Seq, rows[1].Seq})

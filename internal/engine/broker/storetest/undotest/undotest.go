@@ -286,6 +286,11 @@ func testListed(t *testing.T, b *bench) {
 	check(t, b.Apply(t.Context(), &store.Change{Delete: keys(again), Note: &store.Note{Action: "a", At: 1}}))
 	check(t, b.Apply(t.Context(), &store.Change{Forget: []store.Forget{{Queue: b.jobs}}}))
 	same(t, "after all of the queue were forgotten", list(0), nil)
+	again = b.append(t)
+	check(t, b.Apply(t.Context(), &store.Change{Delete: keys(again), Note: &store.Note{Action: "a", At: 1}}))
+	_, err = b.Remove(t.Context(), b.jobs)
+	check(t, err)
+	same(t, "after the queue was removed", list(0), nil)
 }
 
 func testBounded(t *testing.T, b *bench) {

@@ -57,7 +57,7 @@ const plot = (figure, text) => {
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: `11px ${getComputedStyle(document.body).fontFamily}` };
   const long = data.times.at(-1) - data.times[0] > 86_400;
   const chart = new uPlot({
-    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 8, 0, 0],
+    width: box.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 18, 0, 0],
     cursor: { sync: { key: "queue" }, y: false, points: { size: 5 }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.08] } },
     axes: [

@@ -81,6 +81,31 @@ document.addEventListener("change", ({ target }) => {
   connect();
 });
 
+// ---- Searches
+
+// What a search finds in a moment is shown at once. What it finds when it takes its time comes in its place.
+let further;
+const search = async () => {
+  const url = byId("counted")?.dataset.more;
+  if (further?.url === url) return;
+  further?.stop.abort();
+  further = undefined;
+  if (!url) return;
+  const mine = { url, stop: new AbortController() };
+  further = mine;
+  try {
+    const found = parse(await (await fetch(url, { signal: mine.stop.signal })).text());
+    if (mine !== further || byId("counted")?.dataset.more !== url) return;
+    for (const id of ["found", "pages", "counted"]) {
+      const element = found.getElementById(id);
+      if (element && !holds(id)) replace({ id, html: element.outerHTML });
+    }
+    tell();
+  } catch {
+    // The link is still there.
+  }
+};
+
 // ---- Times
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -293,6 +318,7 @@ const settle = () => {
   tell();
   draw();
   dialogs();
+  search();
   connect();
 };
 document.addEventListener("htmx:after:swap", () => {
