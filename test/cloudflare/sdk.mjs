@@ -123,11 +123,6 @@ const tests = {
     assert.equal((await queues.consumers.delete(consumer, { account_id, queue_id: id })).success, true);
     assert.deepEqual(await all(queues.consumers.list(id, { account_id })), []);
   },
-  async delete() {
-    assert.equal((await queues.delete(id, { account_id })).success, true);
-    await refused(queues.get(id, { account_id }), NotFoundError, 10104, /no queue/);
-    assert.deepEqual((await all(queues.list({ account_id }))).filter((q) => q.queue_name === "jobs"), []);
-  },
   async "subscriptions.create"() {
     const made = await queues.subscriptions.create({
       account_id, name: "deaths", source: { type: "queues.queue", queue_id: dead }, destination: { type: "queues.queue", queue_id: id }, events: ["message.dead_lettered"],
@@ -159,6 +154,11 @@ const tests = {
   async "subscriptions.delete"() {
     assert.equal((await queues.subscriptions.delete(subscription, { account_id })).id, subscription);
     assert.equal((await all(queues.subscriptions.list({ account_id }))).length, 1);
+  },
+  async delete() {
+    assert.equal((await queues.delete(id, { account_id })).success, true);
+    await refused(queues.get(id, { account_id }), NotFoundError, 10104, /no queue/);
+    assert.deepEqual((await all(queues.list({ account_id }))).filter((q) => q.queue_name === "jobs"), []);
   },
 };
 

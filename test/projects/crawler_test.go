@@ -106,8 +106,7 @@ func crawler(t *testing.T, n *node) {
 		}
 		return fmt.Sprintf("%d of %d, %v", len(got), all, err), err == nil && len(got) >= all
 	})
-	n.holds("crawl-dead", 1)
-	n.holds("crawl", 0)
+	n.settled("crawl", "crawl-dead", "/broken")
 	stored := map[string]page{}
 	for _, p := range got {
 		stored[strings.TrimPrefix(p.URL, server.URL)] = p

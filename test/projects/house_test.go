@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/runlot/runlot/client"
 	"github.com/runlot/runlot/internal/cli"
+	"github.com/runlot/runlot/test/port"
 )
 
 // waitTime bounds each wait for something to happen, and each run of a tool.
@@ -101,7 +100,7 @@ func newNode(t *testing.T) *node {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, dir: dir, data: filepath.Join(dir, "data"), public: quietPort(t), operator: quietPort(t), log: &text{}}
+	n := &node{t: t, dir: dir, data: filepath.Join(dir, "data"), public: port.Free(t), operator: port.Free(t), log: &text{}}
 	t.Cleanup(func() {
 		n.kill()
 		if t.Failed() {
@@ -110,22 +109,6 @@ func newNode(t *testing.T) *node {
 	})
 	n.start()
 	return n
-}
-
-// quietPort picks a port that nobody listens on, outside the range from which the system takes ports for outgoing
-// connections: it has to stay free while nothing listens.
-func quietPort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 15_000 + rand.IntN(15_000)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 // program prepares celld or runlot.
@@ -285,14 +268,28 @@ func (n *node) want(status int, app, method, path string, body []byte, header ..
 	return answer
 }
 
-// holds waits until a queue has as many messages.
-func (n *node) holds(queue string, messages int64) {
+// settled waits until a queue is empty and what it could not do is in its dead-letter queue: messages that have a text, and no
+// others. They may be several, since a process that dies does a step twice.
+func (n *node) settled(queue, dead, text string) {
 	n.t.Helper()
-	n.await(fmt.Sprintf("%s holds %d messages", queue, messages), func() (string, bool) {
-		q, err := n.Queue(n.t.Context(), "default", queue)
-		if err != nil {
-			return err.Error(), false
+	holds := func(name string, wanted func(messages int64) bool) {
+		n.await("what is in "+name, func() (string, bool) {
+			q, err := n.Queue(n.t.Context(), "default", name)
+			if err != nil {
+				return err.Error(), false
+			}
+			return fmt.Sprintf("%+v", q), wanted(q.Unsettled)
+		})
+	}
+	holds(dead, func(messages int64) bool { return messages > 0 })
+	holds(queue, func(messages int64) bool { return messages == 0 })
+	letters, err := n.Peek(n.t.Context(), "default", dead, "", "", 0)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for i := range letters.Items {
+		if body := letters.Items[i].Body; !bytes.Contains(body, []byte(text)) {
+			n.t.Errorf("%s is in %s: %s", body, dead, letters.Items[i].Reason)
 		}
-		return fmt.Sprintf("%+v", q), q.Unsettled == messages
-	})
+	}
 }

@@ -127,8 +127,7 @@ func relay(t *testing.T, n *node) {
 		send(http.StatusAccepted, fmt.Sprintf("/hooks/%d", i), body(i), sign(body(i)))
 	}
 
-	n.holds("webhooks", 0)
-	n.holds("webhooks-dead", 1)
+	n.settled("webhooks", "webhooks-dead", "/never")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range hooks {

@@ -60,6 +60,15 @@ func thumbnails(t *testing.T, n *node) {
 	n.runlot("r2", "notification", "create", "images", "--state", n.data, "--queue", "image-changes",
 		"--event-type", "object-create,object-delete", "--prefix", "originals/")
 
+	becomes := func(status int, path string) (body []byte) {
+		t.Helper()
+		n.await(path, func() (string, bool) {
+			got, answer, err := n.ask(app, "GET", path, nil)
+			body = answer
+			return fmt.Sprint(got, err), err == nil && got == status
+		})
+		return body
+	}
 	name := func(i int) string { return fmt.Sprintf("/holiday %d.png", i) }
 	escaped := func(i int) string { return fmt.Sprintf("/holiday%%20%d.png", i) }
 	for i := range pictures {
@@ -71,19 +80,15 @@ func thumbnails(t *testing.T, n *node) {
 		n.want(http.StatusNoContent, app, "PUT", escaped(i), file.Bytes(), "Content-Type", "image/png")
 	}
 	n.want(http.StatusNoContent, app, "PUT", "/notes.png", []byte("this is no image"))
-	n.await("a first thumbnail", func() (string, bool) {
-		status, _, err := n.ask(app, "GET", "/thumbnails"+escaped(0), nil)
-		return fmt.Sprint(status, err), status == http.StatusOK
-	})
+	becomes(http.StatusOK, "/thumbnails"+escaped(0))
 	n.want(http.StatusNoContent, app, "DELETE", escaped(pictures-1), nil)
 	n.kill()
 	n.start()
 
-	n.holds("image-changes-dead", 1)
-	n.holds("image-changes", 0)
+	n.settled("image-changes", "image-changes-dead", "notes.png")
 	for i := range pictures - 1 {
 		_, left, right := picture(i, width, height)
-		small, err := png.Decode(bytes.NewReader(n.want(http.StatusOK, app, "GET", "/thumbnails"+escaped(i), nil)))
+		small, err := png.Decode(bytes.NewReader(becomes(http.StatusOK, "/thumbnails"+escaped(i))))
 		if err != nil {
 			t.Errorf("%s: %v", name(i), err)
 			continue
@@ -92,14 +97,11 @@ func thumbnails(t *testing.T, n *node) {
 			t.Errorf("%s: %v, %v and %v, want %v and %v", name(i), small.Bounds(), at(small, 5), at(small, 60), left, right)
 		}
 	}
-	n.want(http.StatusNotFound, app, "GET", "/thumbnails"+escaped(pictures-1), nil)
+	becomes(http.StatusNotFound, "/thumbnails"+escaped(pictures-1))
 	n.want(http.StatusNotFound, app, "GET", "/thumbnails/notes.png", nil)
 	// A thumbnail raises no event, else there would be thumbnails of thumbnails.
 	n.want(http.StatusNotFound, app, "GET", "/thumbnails/thumbnails"+escaped(0), nil)
 
 	n.want(http.StatusNoContent, app, "DELETE", escaped(0), nil)
-	n.await("the thumbnail goes with its image", func() (string, bool) {
-		status, _, err := n.ask(app, "GET", "/thumbnails"+escaped(0), nil)
-		return fmt.Sprint(status, err), status == http.StatusNotFound
-	})
+	becomes(http.StatusNotFound, "/thumbnails"+escaped(0))
 }
