@@ -41,8 +41,8 @@ func peek() *cobra.Command {
 takes none: deliveries go on, and no retry is spent. Of a dead letter it shows
 where it came from and why it failed. --filter chooses by state: id: age>
 attempts>= size> source: reason: body.NAME: and "text" in the body; all of them
-have to match, and - before one turns it around. --state settled shows those that
-left the queue by a delivery, the last ones first: how, and in which batch.`,
+have to match, and - before one turns it around. --state settled shows those
+that left the queue by a delivery, the last ones first: how, and in which batch.`,
 		Example: "  runlot queue peek jobs --filter 'age>5m body.user.id:42 -state:delayed'\n  runlot queue peek jobs --limit 5\n  runlot queue peek jobs-dead --json | jq '.[].body'\n  runlot queue peek jobs --state delayed",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {

@@ -150,9 +150,9 @@ func info() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Show all about a queue",
-		Long: `info shows the messages of a queue, who sends and who consumes, how the last batch
-ended, and how many messages a second came and went in the last 15 minutes: as
-numbers, and on a terminal that shows them as bars too.`,
+		Long: `info shows the messages of a queue, who sends and who consumes, how the last
+batch ended, and how many messages a second came and went in the last 15
+minutes: as numbers, and on a terminal that shows them as bars too.`,
 		Example: "  runlot queue info jobs",
 		Args:    command.Args(1, 1, "name of a queue"),
 		RunE: func(c *cobra.Command, given []string) error {

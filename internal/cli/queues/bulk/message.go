@@ -35,8 +35,8 @@ func Message(f Chooser) *cobra.Command {
 		Use:   "message NAME ID",
 		Short: "Show all about a message",
 		Long: `message shows the state of a message and until when it lasts, its whole body,
-and the batches in which it was delivered, as far as they are recorded; also of a
-message that has left the queue.`,
+and the batches in which it was delivered, as far as they are recorded; also of
+a message that has left the queue.`,
 		Example: "  runlot queue message jobs-dead 5f0c6b2a9d1e4f00000190c5e8a00001",
 		Args: func(c *cobra.Command, given []string) error {
 			if len(given) != 2 {
