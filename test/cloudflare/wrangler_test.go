@@ -115,7 +115,7 @@ func TestWranglerDeploys(t *testing.T) {
 	h.wrangler("d1 info shop-db", "shop-db")
 	h.refused("d1 delete shop-db -y", "in use: shop")
 
-	h.refused("kv namespace create x", "POST /accounts/local/storage/kv/namespaces is not a call of this server", "7003")
+	h.refused("vectorize list", "/accounts/local/vectorize/v2/indexes is not a call of this server", "7003")
 	h.wrangler("delete --force", "Successfully deleted shop")
 	if _, err := h.App(ctx, "shop"); err == nil {
 		t.Error("shop is still there")
