@@ -60,6 +60,7 @@ var attempts = map[string]attempt{
 	"runlot queue retention":         {"jobs 1h", "nope 1h"},
 	"runlot queue retry":             {"jobs 00000000000000010000000000000001", "nope --filter x"},
 	"runlot queue send":              {"jobs 1", "nope 1"},
+	"runlot queue undo":              {"jobs x1", "nope x1"},
 	"runlot queue usage":             {"", "-"},
 	"runlot rollback":                {"7 --app shop", "7 --app nosuch"},
 	"runlot secret delete":           {"KEY --yes --app shop", "KEY --yes --app nosuch"},

@@ -79,7 +79,7 @@ func (e *Engine) sealed(appName string, known []Secret, change map[string]*strin
 	for _, name := range slices.Sorted(maps.Keys(change)) {
 		if change[name] == nil {
 			if !names[name] {
-				return nil, fault.New(fault.NotFound, CodeSecretUnknown, "%s has no secret %s", appName, name)
+				return nil, fault.New(fault.NotFound, CodeSecretUnknown, "%s has no secret %s", appName, name).WithHint("`runlot secret list` lists them")
 			}
 			delete(names, name)
 			list = append(list, Secret{Name: name})
